@@ -20,12 +20,12 @@ LastOwners = dict[str, dict[int, str]]
 def even_ranges(count: int, members: int) -> list[range]:
     """Divide ``count`` partitions into one contiguous range per member; return non-empty ranges, larger ones first."""
     base, larger_count = divmod(count, members)
-    large = larger_count * (base + 1)
-    bounds = [*range(0, large, base + 1), *(range(large, count, base) if base else ()), count]
+    larger_ranges_end = larger_count * (base + 1)
+    bounds = [*range(0, larger_ranges_end, base + 1), *(range(larger_ranges_end, count, base) if base else ()), count]
     return [range(start, end) for start, end in pairwise(bounds)]
 
 
-def minus(owned: TopicPartitions, excluded: TopicPartitions) -> TopicPartitions:
+def subtract(owned: TopicPartitions, excluded: TopicPartitions) -> TopicPartitions:
     """Return the partitions in ``owned`` that are not in ``excluded``."""
     if not owned or not excluded:
         return owned
@@ -48,9 +48,9 @@ def common(first: TopicPartitions, second: TopicPartitions) -> TopicPartitions:
         if partitions == second.get(topic):
             shared[topic] = partitions
         elif topic in second:
-            in_second = set(second[topic])
-            if in_both := [p for p in partitions if p in in_second]:
-                shared[topic] = in_both
+            second_partitions = set(second[topic])
+            if common_partitions := [p for p in partitions if p in second_partitions]:
+                shared[topic] = common_partitions
     return shared
 
 
@@ -58,10 +58,10 @@ def union(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
     """Return the union of two sets of partitions."""
     if not left or not right:
         return right or left
-    either = dict(left)
+    merged_lists = dict(left)
     for topic, partitions in right.items():
-        either[topic] = sorted({*either.get(topic, ()), *partitions})
-    return either
+        merged_lists[topic] = sorted({*merged_lists.get(topic, ()), *partitions})
+    return merged_lists
 
 
 def select_topics(owned: TopicPartitions, topics: Sequence[str]) -> TopicPartitions:
@@ -82,7 +82,7 @@ def normalize_members(assignment: Mapping[str, TopicPartitions]) -> dict[str, Li
     return {member: normalize(owned) for member, owned in assignment.items()}
 
 
-def collect_sets(assignment: Mapping[str, TopicPartitions]) -> dict[str, set[int]]:
+def collect_partition_sets(assignment: Mapping[str, TopicPartitions]) -> dict[str, set[int]]:
     """Return the partitions of all members as one set per topic."""
     partition_sets: dict[str, set[int]] = {}
     for owned in assignment.values():
@@ -100,10 +100,10 @@ def collect_lists(members: Iterable[TopicPartitions]) -> Lists:
     return lists
 
 
-def subtract_others(claim: TopicPartitions, member: str, assignment: Mapping[str, TopicPartitions]) -> Lists:
+def subtract_other_owners(claim: TopicPartitions, member: str, assignment: Mapping[str, TopicPartitions]) -> Lists:
     """Return the claimed partitions that no other member owns, ascending; ``claim`` may list a partition twice."""
-    taken = collect_sets({owner: owned for owner, owned in assignment.items() if owner != member})
-    free = {topic: sorted({*partitions}.difference(taken.get(topic, ()))) for topic, partitions in claim.items()}
+    other_sets = collect_partition_sets({owner: owned for owner, owned in assignment.items() if owner != member})
+    free = {topic: sorted({*partitions}.difference(other_sets.get(topic, ()))) for topic, partitions in claim.items()}
     return {topic: partitions for topic, partitions in free.items() if partitions}
 
 
@@ -140,10 +140,10 @@ def diff(owned: TopicPartitions, after: TopicPartitions) -> AssignmentDiff:
     """Return the change of one member's partitions from ``owned`` to ``after``."""
     if owned == after:
         return AssignmentDiff({}, {}, as_lists(owned))
-    gained = minus(after, owned)
+    gained = subtract(after, owned)
     # Topics that the member owned come first: the order of a diff's JSON depends on it.
     assigned = {topic: gained[topic] for topic in (*owned, *after) if topic in gained}
-    return AssignmentDiff(as_lists(minus(owned, after)), as_lists(assigned), as_lists(common(owned, after)))
+    return AssignmentDiff(as_lists(subtract(owned, after)), as_lists(assigned), as_lists(common(owned, after)))
 
 
 def diff_members(

@@ -140,10 +140,10 @@ def check_assigned(group: Group) -> list[Violation]:
         for member, share in group.assignment.items()
         if member not in group.subscriptions and any(share.values())
     ]
-    return unknown_workers + single(group.assignment, group)
+    return unknown_workers + check_one(group.assignment, group)
 
 
-def single(assignment: Observed, group: Group | None = None) -> list[Violation]:
+def check_one(assignment: Observed, group: Group | None = None) -> list[Violation]:
     """Check that no partition is assigned twice and, with ``group``, that members subscribe to assigned topics."""
     problems: list[Violation] = []
     owners: dict[str, dict[int, str]] = {}
@@ -237,14 +237,14 @@ def check_cooperative(group: Group) -> list[Violation]:
     problems = []
     owned = {member.member_id: member.owned for member in group.members}
     for name, by_partition in group.claims.items():
-        unrevoked: dict[tuple[str, str], list[int]] = {}
+        unrevoked_partitions: dict[tuple[str, str], list[int]] = {}
         for partition, claimants in by_partition.items():
             after = group.owners.get(name, {}).get(partition)
             if after is None or partition >= group.count(name):
                 continue
             if partition not in owned.get(after, {}).get(name, ()):
-                unrevoked.setdefault((claimants[0], after), []).append(partition)
-        for (before, after), partitions in unrevoked.items():
+                unrevoked_partitions.setdefault((claimants[0], after), []).append(partition)
+        for (before, after), partitions in unrevoked_partitions.items():
             message = f"{_partition_text(name, partitions)} given to {after} while {before} still owns it"
             problems.append(Violation(COOPERATIVE_RULE, message, (before, after), name, tuple(sorted(partitions))))
     return problems

@@ -56,8 +56,8 @@ def uuid_bits(text: str) -> tuple[int, int]:
     """Return the most and least significant 64 bits (signed) of a Uuid in Kafka's format; pairs sort as Uuids do."""
     try:
         # "+" and "/" belong to standard base64: b64decode would accept them.
-        padded = text.translate(_NOT_URL_SAFE) + "=" * (-len(text) % 4)
-        uuid_bytes = base64.b64decode(padded, altchars=b"-_", validate=True)
+        padded_text = text.translate(_NOT_URL_SAFE) + "=" * (-len(text) % 4)
+        uuid_bytes = base64.b64decode(padded_text, altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:
         raise BadInput(f"topicId: {text!r} is not url-safe base64") from error
     if len(uuid_bytes) != 16:  # noqa: PLR2004 - a UUID has 16 bytes
@@ -69,8 +69,7 @@ def uuid_bits(text: str) -> tuple[int, int]:
 @lru_cache(maxsize=1 << 16)
 def uuid_of(name: str) -> str:
     """Return a Uuid in Kafka's format that is derived from a name."""
-    digest = blake2b(name.encode(), digest_size=16).digest()
-    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    return base64.urlsafe_b64encode(blake2b(name.encode(), digest_size=16).digest()).decode().rstrip("=")
 
 
 def uuid_hash(table_bits: tuple[int, int]) -> int:
@@ -100,8 +99,7 @@ def hash_order(
     mask = capacity_at_end - 1
     bins = [(code ^ (code >> 16 & 0xFFFF)) & mask for code in hashes]
     if count > TREEIFY_ABOVE and _overflows(bins, capacity, capacity_at_end):
-        sort_keys = [string_key(key) for key in keys] if keys is not None else None
-        table = HashTable(capacity, sort_keys)
+        table = HashTable(capacity, [string_key(key) for key in keys] if keys is not None else None)
         for position, code in enumerate(hashes):
             table.add(position, code)
         return list(table)
@@ -173,7 +171,7 @@ class JavaRandom:
             if table_bits - value + (bound - 1) < 1 << 31:  # The last, incomplete run of values would not be uniform.
                 return value
 
-    def next_signed(self) -> int:
+    def next_signed_int(self) -> int:
         """Return ``nextInt()``: any signed 32-bit integer."""
         value = self._next(32)
         return value - (1 << 32) if value >= 1 << 31 else value

@@ -15,7 +15,7 @@ from assignors.errors import UnknownAssignor
 from assignors.model import Assignment, Member, Topic
 
 RebalanceProtocol = Literal["EAGER", "COOPERATIVE"]
-Assign = Callable[..., Assignment]
+AssignFunction = Callable[..., Assignment]
 #: Functions of the native package. A function with other parameters gets another name, so that a package of another
 #: release lacks the function and Python is used.
 NATIVE_FUNCTIONS: Final = ("client_shares", "range_target", "uniform_target")
@@ -30,8 +30,8 @@ class Assignor(NamedTuple):
     under which clients may run the assignor (``ConsumerPartitionAssignor.supportedProtocols``).
     """
 
-    assign: Assign
-    python: Assign
+    assign: AssignFunction
+    python: AssignFunction
     supported_protocols: tuple[RebalanceProtocol, ...]
 
 
@@ -75,7 +75,7 @@ def find(protocol: str, name: str) -> Assignor:
     return Assignor(_prefer_native(native, python), python, supported_protocols)
 
 
-def _prefer_native(native: tuple[str, ...], python: Assign) -> Assign:
+def _prefer_native(native: tuple[str, ...], python: AssignFunction) -> AssignFunction:
     try:
         import rebalance_kernel
     except ImportError:

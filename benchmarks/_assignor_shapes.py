@@ -20,7 +20,7 @@ class GroupShape:
     buckets: int = 1
     join: bool = False
     racks: bool = False
-    join_first: bool = False
+    new_member_is_first: bool = False
     protocol: str = "classic"
 
     @property
@@ -36,7 +36,7 @@ class GroupShape:
 
     def __str__(self) -> str:
         kind = "equal" if self.buckets == 1 else "unequal"
-        change = ("+1 first" if self.join_first else "+1") if self.join else "full"
+        change = ("+1 first" if self.new_member_is_first else "+1") if self.join else "full"
         size = f"{self.members}×{self.ratio} | {self.topics}"
         name = self.assignor + {"consumer": " (KIP-848)", "zookeeper": " (ZooKeeper)"}.get(self.protocol, "")
         return f"{name} | {size} | {kind} | {change} | {'on' if self.racks else 'off'}"
@@ -69,7 +69,7 @@ def group_shapes(protocol: str, *, quick: bool) -> Iterator[GroupShape]:
                 for racks in (False, True) if assignor != "roundrobin" else (False,):
                     yield GroupShape(assignor, members, ratio, topics, buckets, join, racks)
     for members in (1000,) if quick else (1000, 5000):  # the first bucket is Java's slow case
-        yield GroupShape("cooperative-sticky", members, 10, 100, 5, join=True, join_first=True)
+        yield GroupShape("cooperative-sticky", members, 10, 100, 5, join=True, new_member_is_first=True)
     if not quick:
         for join in (False, True):
             yield GroupShape("cooperative-sticky", 2000, 500, 500, join=join)
@@ -89,7 +89,7 @@ def _coordinator_shapes(sizes: Iterable[tuple[int, int, int]]) -> Iterator[Group
             yield GroupShape(assignor, members, ratio, topics, buckets, join, protocol="consumer")
 
 
-def doubled_group_shapes() -> Iterator[GroupShape]:
+def scaling_group_shapes() -> Iterator[GroupShape]:
     """Yield the groups for the growth measurement; each group has twice as many members as the previous one."""
     for assignor in ("range", "roundrobin", "cooperative-sticky"):
         for buckets in (1, 5):

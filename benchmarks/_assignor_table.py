@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks._assignor_shapes import GroupShape, doubled_group_shapes
+from benchmarks._assignor_shapes import GroupShape, scaling_group_shapes
 from benchmarks._document import BENCHMARKS_PAGE, describe_machine, table
 
 CALL_BUDGET_SECONDS = 1.0
@@ -105,7 +105,7 @@ def growth_factors(rows: dict[str, Row]) -> list[list[str]]:
     """Return a table of the growth at each doubling of members: of the time, and of partitions × log members."""
     cells = []
     previous: tuple[GroupShape, float] | None = None
-    for shape in doubled_group_shapes():
+    for shape in scaling_group_shapes():
         ours = rows[str(shape)]["ours"]
         times = growth_limit = ""
         if previous is not None and previous[0].members * 2 == shape.members:
@@ -176,9 +176,9 @@ def overview_table(rows: dict[str, list[str]], protocol: str) -> str:
         times = [parse_times(cells, protocol) for cells in kind_cells]
         ratios = sorted(row["ours"] / row["jvm"] for row in times if row["jvm"] is not None)
         slowest = max(times, key=lambda row: float(row["ours"]))
-        largest_shape = kind_cells[times.index(slowest)][1]
+        slowest_shape = kind_cells[times.index(slowest)][1]
         shown = [f"{ratio:.2f}" for ratio in (ratios[len(ratios) // 2], ratios[-1])] if ratios else ["–", "–"]
-        lines.append([*kind, str(len(kind_cells)), *shown, f"{time_cell(slowest['ours'])} ({largest_shape})"])
+        lines.append([*kind, str(len(kind_cells)), *shown, f"{time_cell(slowest['ours'])} ({slowest_shape})"])
     title = ["assignor", "subscriptions", "rows", "ours/JVM, median", "ours/JVM, worst", "our slowest, ms"]
     return table(title, lines)
 

@@ -156,12 +156,12 @@ class Client:
                 self.bytes += len(data)
                 whole = incomplete_line + data[: data.rfind(b"\n") + 1]
                 incomplete_line = data[len(whole) - len(incomplete_line) :] if whole else incomplete_line + data
-                self._take(whole)
+                self._read_events(whole)
                 incomplete_line = incomplete_line[-200_000:]
         finally:
             writer.close()
 
-    def _take(self, lines: bytes) -> None:
+    def _read_events(self, lines: bytes) -> None:
         self.rounds += lines.count(b"event: round\n")
         self.resets += lines.count(b"event: reset\n")
         at = lines.rfind(b"id: ")

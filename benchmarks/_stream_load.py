@@ -29,7 +29,7 @@ START_MS = 1_700_000_000_000
 
 def events(count: int, groups: int, seed: int = 1) -> Iterator[Event]:
     """Yield ``count`` events, a tenth of which change a group; the first ones create the groups."""
-    load = _Load(seed)
+    load = _StreamLoad(seed)
     for _ in range(groups):
         yield from load.new_group()
     left = count - load.sent
@@ -48,7 +48,7 @@ def events(count: int, groups: int, seed: int = 1) -> Iterator[Event]:
             yield load.heartbeat(group)
 
 
-class _Load:
+class _StreamLoad:
     """Generates events of numbered groups, and keeps each group's members and the count of events."""
 
     def __init__(self, seed: int) -> None:

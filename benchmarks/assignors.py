@@ -31,7 +31,7 @@ from typing import Any
 from assignors.java import string_hash
 from assignors.model import Assignment, Member, Topic
 from assignors.registry import find
-from benchmarks._assignor_shapes import GroupShape, doubled_group_shapes, group_shapes
+from benchmarks._assignor_shapes import GroupShape, group_shapes, scaling_group_shapes
 from benchmarks._assignor_table import (
     CALL_BUDGET_SECONDS,
     GROWTH_COLUMNS,
@@ -57,7 +57,7 @@ from benchmarks._assignor_table import (
 )
 from benchmarks._document import write_section
 from tests.oracle.driver import Oracle
-from tests.support.zookeeper_cases import colliding
+from tests.support.zookeeper_cases import partitions_with_equal_hashes
 
 NEW_MEMBER_ID = "newMember"
 #: glibc's numbers of the options, and the largest accepted values.
@@ -96,7 +96,7 @@ def group(shape: GroupShape, order: list[int], ids: list[str]) -> tuple[dict[str
 
 def add_joined_member(shape: GroupShape, members: list[Member], assignment: Assignment) -> list[Member]:
     """Return the group's members with their first assignment, and one more member that joins."""
-    template_id = f"member{0 if shape.join_first else shape.members - 1}"
+    template_id = f"member{0 if shape.new_member_is_first else shape.members - 1}"
     topics = next(member.topics for member in members if member.member_id == template_id)
     if shape.protocol == "zookeeper":
         return [*members, Member(NEW_MEMBER_ID, topics, streams=dict.fromkeys(topics, 1))]
@@ -175,7 +175,7 @@ def measure(shape: GroupShape, oracle: Oracle | None, seed: int, *, peer: bool, 
             "partitions": shape.partitions,
             "buckets": shape.buckets,
             "join": shape.join,
-            "joinFirst": shape.join_first,
+            "joinFirst": shape.new_member_is_first,
             "racks": shape.racks,
             "order": order,
         }
@@ -188,7 +188,7 @@ def measure(shape: GroupShape, oracle: Oracle | None, seed: int, *, peer: bool, 
         if "error" not in response:
             row["jvm"] = response["ms"]
             row["peer"] = response.get("builderMs")
-            if response["checksum"] != checksum(answer) and not _unordered(request):
+            if response["checksum"] != checksum(answer) and not _has_undefined_order(request):
                 raise SystemExit(f"{shape}: Python and the JVM compute different assignments")
         elif response["error"]["type"] == "oracle.Timeout":
             row["over"] = JVM_LIMIT_SECONDS * 1000
@@ -199,10 +199,10 @@ def measure(shape: GroupShape, oracle: Oracle | None, seed: int, *, peer: bool, 
     return row
 
 
-def _unordered(request: dict[str, Any]) -> bool:
+def _has_undefined_order(request: dict[str, Any]) -> bool:
     """Return true if the old round robin has partitions of equal hash code, whose order Kafka does not define."""
     old = request["family"] == JAVA_BENCH_CLASSES["zookeeper"] and request["assignor"] == "roundrobin"
-    return old and bool(colliding(request, "1.1"))
+    return old and bool(partitions_with_equal_hashes(request, "1.1"))
 
 
 def _kafka_python_ms(
@@ -278,7 +278,7 @@ def main() -> None:
     if arguments.resume and arguments.resume.exists():
         rows.update(map(json.loads, arguments.resume.read_text().splitlines()))
     if arguments.doubling:
-        shapes_to_measure = chosen_shapes(doubled_group_shapes(), arguments.only)
+        shapes_to_measure = chosen_shapes(scaling_group_shapes(), arguments.only)
         run(shapes_to_measure, arguments, rows)
         how = f"One member joins; processor time; seed {arguments.seed}."
         write_growth_table(how, growth_factors(rows), has_stored_rows=arguments.document)

@@ -133,13 +133,13 @@ def main() -> None:
                 print(reader, runs[reader][-1], flush=True)
     rows = []
     records_per_second = {
-        reader: statistics.median(run.records / run.seconds for run in reader_runs)
-        for reader, reader_runs in runs.items()
+        reader: statistics.median(run.records / run.seconds for run in runs_of_reader)
+        for reader, runs_of_reader in runs.items()
     }
-    for reader, reader_runs in runs.items():
-        cpu = statistics.median(run.cpu / run.records * 1e6 for run in reader_runs)
-        seconds = statistics.median(run.seconds for run in reader_runs)
-        memory = max(run.memory for run in reader_runs)
+    for reader, runs_of_reader in runs.items():
+        cpu = statistics.median(run.cpu / run.records * 1e6 for run in runs_of_reader)
+        seconds = statistics.median(run.seconds for run in runs_of_reader)
+        memory = max(run.memory for run in runs_of_reader)
         share = records_per_second[reader] / records_per_second["bare"]
         rows.append(
             [reader, f"{records_per_second[reader]:,.0f}", f"{share:.2f}", f"{seconds:.1f}", f"{cpu:.2f}", str(memory)]

@@ -50,7 +50,7 @@ def measure_cost(groups: int, per_batch: int) -> EpisodeCost:
     logs = [_restart_records(group) for group in range(groups)]
     setup_events, event_count = MEMBERS + 1, len(logs[0])
     packed_buckets: dict[tuple[str | None, int], bytes] = {}
-    pairs_of_us: list[dict[str | None, float]] = []
+    pairs_of_event_times: list[dict[str | None, float]] = []
     for start, end in (
         (0, setup_events),
         *((at, at + per_batch) for at in range(setup_events, event_count, per_batch)),
@@ -70,12 +70,15 @@ def measure_cost(groups: int, per_batch: int) -> EpisodeCost:
                 packed_buckets[sink, number] = bucket.pack()
                 microseconds_by_variant[sink] = (time.process_time() - begun) / len(records) * 1e6
             if start:  # the first batch creates the groups
-                pairs_of_us.append(microseconds_by_variant)
+                pairs_of_event_times.append(microseconds_by_variant)
     median = statistics.median
     return EpisodeCost(
-        median(microseconds_by_variant[None] for microseconds_by_variant in pairs_of_us),
-        median(microseconds_by_variant["e"] for microseconds_by_variant in pairs_of_us),
-        median(microseconds_by_variant[None] / microseconds_by_variant["e"] for microseconds_by_variant in pairs_of_us),
+        median(microseconds_by_variant[None] for microseconds_by_variant in pairs_of_event_times),
+        median(microseconds_by_variant["e"] for microseconds_by_variant in pairs_of_event_times),
+        median(
+            microseconds_by_variant[None] / microseconds_by_variant["e"]
+            for microseconds_by_variant in pairs_of_event_times
+        ),
     )
 
 
@@ -115,7 +118,7 @@ def _rolling_restart_events(group: int) -> Iterator[Event]:
 
 def measure_job(groups: int, per_batch: int, runs: int) -> dict[str | None, list[StreamRun]]:
     """Run the job over a rolling restart of every group; return the runs without (None) and with episodes."""
-    runs_by_side: dict[str | None, list[StreamRun]] = {None: [], "episodes": []}
+    runs_by_output: dict[str | None, list[StreamRun]] = {None: [], "episodes": []}
     with EmbeddedBroker() as broker, TemporaryDirectory(prefix="bench-episodes-") as folder:
         bench = StreamBench(broker.bootstrap_servers, Path(folder))
         producer, topic = bench.producer(), bench.settings.topics.membership
@@ -135,8 +138,8 @@ def measure_job(groups: int, per_batch: int, runs: int) -> dict[str | None, list
                         flush=True,
                     )
                     if attempt >= WARM_UP_RUNS:
-                        runs_by_side[episodes].append(run)
-    return runs_by_side
+                        runs_by_output[episodes].append(run)
+    return runs_by_output
 
 
 def _run(bench: StreamBench, spark: Any, jvm: int, episodes: str | None, per_batch: int) -> StreamRun:
@@ -160,7 +163,10 @@ def main() -> None:
     if not options.pure:
         runs = measure_job(options.groups, options.per_batch, options.runs)
         seconds, cpu = (
-            {sink: statistics.median(getattr(run, measure) for run in side_runs) for sink, side_runs in runs.items()}
+            {
+                sink: statistics.median(getattr(run, measure) for run in output_runs)
+                for sink, output_runs in runs.items()
+            }
             for measure in ("seconds", "cpu")
         )
         print(

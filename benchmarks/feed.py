@@ -17,7 +17,7 @@ from streaming.kafka.broker import EmbeddedBroker
 from tests.support.browser import chromium
 from tests.support.histories import Group
 from tests.support.load import rss, run_load
-from tests.support.serving import Publisher, Serve
+from tests.support.serving import Publisher, ServeProcess
 
 
 def main() -> None:
@@ -52,7 +52,7 @@ def measure_load(bootstrap_servers: str, folder: Path, options: argparse.Namespa
     ]
     rows = []
     for index, (name, stuck_clients, has_restart) in enumerate(cases):
-        with Serve(bootstrap_servers, f"load{index}.", _folder(folder, f"load{index}")) as serve:
+        with ServeProcess(bootstrap_servers, f"load{index}.", _folder(folder, f"load{index}")) as serve:
             Publisher(serve)
             serve.start().await_status("/ready", 200)
             result = run_load(
@@ -63,11 +63,11 @@ def measure_load(bootstrap_servers: str, folder: Path, options: argparse.Namespa
                 stuck=stuck_clients,
                 restart=_restart_on_request(serve) if has_restart else None,
             )
-        complete = result.complete == result.clients and not result.twice
+        complete = result.complete == result.clients and not result.repeated_count
         rows.append(
             [
                 name,
-                "yes" if complete else f"NO: {result.complete} complete, {result.twice} twice",
+                "yes" if complete else f"NO: {result.complete} complete, {result.repeated_count} twice",
                 *(f"{value:.0f}" for value in (result.median_ms, result.percentile_99_ms, result.max_delay_ms)),
                 f"{result.rss_mb_before:.0f} → {result.max_rss:.0f}",
                 f"{result.cpu_seconds / options.seconds:.0%}",
@@ -79,7 +79,7 @@ def measure_load(bootstrap_servers: str, folder: Path, options: argparse.Namespa
     return f"{sizes}. {note}\n\n{table(headings, rows)}"
 
 
-def _restart_on_request(serve: Serve) -> Callable[[], None]:
+def _restart_on_request(serve: ServeProcess) -> Callable[[], None]:
     def restart() -> None:
         serve.stop()
         serve.start()
@@ -94,7 +94,7 @@ def _folder(parent: Path, name: str) -> Path:
 
 
 def measure_large_history(bootstrap_servers: str, folder: Path, options: argparse.Namespace) -> str:
-    with Serve(bootstrap_servers, "large.", _folder(folder, "large")) as serve:
+    with ServeProcess(bootstrap_servers, "large.", _folder(folder, "large")) as serve:
         publisher = Publisher(serve)
         for index in range(options.groups - 1):
             publisher.put(Group(f"group-{index:04}", {"events": 12}, index).diffs(3))
@@ -116,7 +116,7 @@ def measure_large_history(bootstrap_servers: str, folder: Path, options: argpars
     return f"{sizes}\n\n{table(['', 'median ms', 'worst ms'], rows)}"
 
 
-def _request(serve: Serve, path: str) -> float:
+def _request(serve: ServeProcess, path: str) -> float:
     begin = time.perf_counter()
     serve.ask(path)
     return (time.perf_counter() - begin) * 1000
@@ -136,7 +136,7 @@ window.shown = new Promise((resolve) => {
 """
 
 
-def _measure_paint(serve: Serve) -> list[list[str]]:
+def _measure_paint(serve: ServeProcess) -> list[list[str]]:
     rows = []
     with chromium() as browser:
         for path in ("/", "/groups/large"):

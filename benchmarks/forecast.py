@@ -17,7 +17,7 @@ from uuid import UUID
 from assignors.model import Topic
 from benchmarks._document import describe_machine, table, write_section
 from streaming.records.diffs import MemberNames
-from streaming.simulation.changes import RollingRestart, baseline_of, request_change, usual_parallel
+from streaming.simulation.changes import RollingRestart, baseline_of, request_change, usual_batch_size
 from streaming.simulation.forecast import forecast_change
 from streaming.simulation.live_group import LiveGroup, LiveMember
 
@@ -26,7 +26,7 @@ TOPICS = 10
 MEASURED_GROUPS = ((100, 1000, None), (100, 1000, 1), (1000, 10_000, None), (1000, 10_000, 1))
 
 
-class Measurement(NamedTuple):
+class ForecastTimes(NamedTuple):
     """The result of one measured forecast: seconds, maximum MB, and the number of rounds of all protocols together."""
 
     seconds: float
@@ -62,14 +62,14 @@ def live_group(members: int, partitions: int) -> LiveGroup:
     )
 
 
-def measure_case(members: int, partitions: int, parallel: int | None) -> Measurement:
+def measure_case(members: int, partitions: int, parallel: int | None) -> ForecastTimes:
     """Run one forecast, and measure its time, memory and rounds."""
     group = live_group(members, partitions)
     begun = time.perf_counter()
     answer = forecast_change(request_change(baseline_of(group), {}, RollingRestart(parallel)), rounds=False)
     seconds = time.perf_counter() - begun
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return Measurement(seconds, peak, sum(cost.simulation.result.round_count for cost in answer.costs))
+    return ForecastTimes(seconds, peak, sum(cost.simulation.result.round_count for cost in answer.costs))
 
 
 def main() -> None:
@@ -81,7 +81,7 @@ def main() -> None:
     for members, partitions, parallel in MEASURED_GROUPS:
         with get_context("spawn").Pool(1) as single_process:
             result = single_process.apply(measure_case, (members, partitions, parallel))
-        parallel_restarts = parallel or usual_parallel(members)
+        parallel_restarts = parallel or usual_batch_size(members)
         rows.append(
             [
                 f"{members} x {partitions:,}",

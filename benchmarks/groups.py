@@ -71,7 +71,7 @@ class StateCost(NamedTuple):
     checkpoint_range: tuple[int, int]
 
 
-class Groups:
+class GroupEvents:
     """Generates events of many groups fast, by inserting names into two encoded events."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Groups:
     def event(self, group: int, generation: int) -> tuple[bytes, bytes, list[tuple[str, bytes | None]]]:
         """Return key, value and headers of a group's event."""
         if generation not in self._generations:
-            _, value, headers = codec.encode_event(_observed(generation))
+            _, value, headers = codec.encode_event(_snapshot_event(generation))
             self._generations[generation] = value, headers
         value, headers = self._generations[generation]
         digits = f"{group:07}".encode()
@@ -112,15 +112,18 @@ def _name(group: int) -> bytes:
     return b"group-%07d" % group
 
 
-def _observed(generation: int) -> Event:
+def _snapshot_event(generation: int) -> Event:
     """Return the snapshot of a group at this generation; generations differ in the member that comes first."""
-    per_member, name = PARTITIONS_PER_GROUP // MEMBERS, _NUMBER_PLACEHOLDER.decode()
+    partitions_per_member, name = PARTITIONS_PER_GROUP // MEMBERS, _NUMBER_PLACEHOLDER.decode()
     members = [
         ObservedMember(
             member_id=f"consumer-{name}-{member}-8f4e2b7a-11d2-4c3e-9a55-0c6d1e2f3a4b",
             topics=["orders"],
             assigned={
-                "orders": [(member + generation) % MEMBERS * per_member + offset for offset in range(per_member)]
+                "orders": [
+                    (member + generation) % MEMBERS * partitions_per_member + offset
+                    for offset in range(partitions_per_member)
+                ]
             },
             client_id=f"orders-{member}",
             client_host="/10.0.0.1",
@@ -177,7 +180,7 @@ def measure_load(run: StateBenchmarkRun) -> tuple[float, int]:
 
 def measure_changes(run: StateBenchmarkRun, load_result: tuple[float, int]) -> StateCost:
     """Start the stream with the loaded checkpoint, and change some groups repeatedly."""
-    bench, groups = StreamBench(run.bootstrap, run.folder), Groups()
+    bench, groups = StreamBench(run.bootstrap, run.folder), GroupEvents()
     with _session(run) as spark:
         begin = time.monotonic()
         query = bench.start(_output_rows(bench, spark, run), "append", available_now=False, checkpoint=run.checkpoint)
@@ -325,7 +328,7 @@ def main() -> None:
     with EmbeddedBroker() as broker, TemporaryDirectory(prefix="bench-groups-") as folder:
         bench = StreamBench(broker.bootstrap_servers, Path(folder))
         topic = bench.settings.topics.membership
-        Groups().send(bench.producer(), topic, ordered(sizes.groups, sizes.buckets), 1)
+        GroupEvents().send(bench.producer(), topic, ordered(sizes.groups, sizes.buckets), 1)
         print(f"{sizes.groups} groups are in the topic", flush=True)
         cost = measure(
             StateBenchmarkRun(

@@ -97,10 +97,10 @@ def measure(client: str, servers: str, monitor_servers: dict[str, str], polls: i
     rows: list[tuple[str, ...]] = []
     for quantile in _QUANTILES:
         values = {name: [report[quantile] for report in reports[name]] for name in LISTENER_VARIANTS}
-        without, with_listener_us, without_monitor = (statistics.median(values[name]) for name in LISTENER_VARIANTS)
+        without, with_listener_us, base_times = (statistics.median(values[name]) for name in LISTENER_VARIANTS)
         range_text = f"{min(values['without']):.2f}–{max(values['without']):.2f}"
         figures = [f"{without:.2f}", range_text, f"{with_listener_us:.2f}", f"{with_listener_us / without:.2f}"]
-        rows.append((client, quantile, *figures, f"{without_monitor:.2f}", f"{without_monitor / without:.2f}"))
+        rows.append((client, quantile, *figures, f"{base_times:.2f}", f"{base_times / without:.2f}"))
     return rows
 
 

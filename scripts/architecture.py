@@ -68,8 +68,10 @@ def import_diagram() -> str:
 
     lines = ["```mermaid", "flowchart TD"]
     for package in sorted(imports_by_package):
-        indirect = set[str]().union(*map(indirect_imports, imports_by_package[package]))
-        lines += [f"    {package} --> {name}" for name in sorted(imports_by_package[package] - indirect)]
+        indirect_imports_of_package = set[str]().union(*map(indirect_imports, imports_by_package[package]))
+        lines += [
+            f"    {package} --> {name}" for name in sorted(imports_by_package[package] - indirect_imports_of_package)
+        ]
     return "\n".join([*lines, "```"])
 
 
@@ -129,9 +131,11 @@ def main() -> None:
     """Write the generated parts of docs/design/architecture.md, or with ``--check`` exit 1 if they are outdated."""
     text = PAGE.read_text()
     for name, part in (("picture", import_diagram()), ("walk", module_table())):
-        marker = f"<!-- {name}: scripts/architecture.py -->"
-        pattern = rf"{re.escape(marker)}\n.*?\n<!-- /{name} -->"
-        text = re.sub(pattern, lambda _, m=marker, p=part, n=name: f"{m}\n{p}\n<!-- /{n} -->", text, flags=re.DOTALL)
+        section_marker = f"<!-- {name}: scripts/architecture.py -->"
+        pattern = rf"{re.escape(section_marker)}\n.*?\n<!-- /{name} -->"
+        text = re.sub(
+            pattern, lambda _, m=section_marker, p=part, n=name: f"{m}\n{p}\n<!-- /{n} -->", text, flags=re.DOTALL
+        )
     if "--check" not in sys.argv:
         PAGE.write_text(text)
     elif PAGE.read_text() != text:

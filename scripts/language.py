@@ -34,11 +34,11 @@ POOR_NAME = re.compile("one|found|known|given|others?|once|turns?|following|sign
 POOR_LOCAL = re.compile("one|found|known|given|other")
 POOR_MODULE = re.compile("beside|followed|meanwhile|outgoing|passing|remade|repeated|running|underway|unfit")
 RIDDLE_STARTS = ("What", "Whether", "Of", "That", "Who", "How", "As")
-_UNIT = r"(?:µs|ns|ms|s|seconds|kB|MB|GB|%)"
-_FIGURE = rf"[\d.,]+ ?{_UNIT}(?!\w)"
+_UNIT_PATTERN = r"(?:µs|ns|ms|s|seconds|kB|MB|GB|%)"
+_FIGURE_PATTERN = rf"[\d.,]+ ?{_UNIT_PATTERN}(?!\w)"
 HISTORY_PHRASES = re.compile(
-    rf"\b(?:was|were|took|instead of|in place of) (?:about |some )?{_FIGURE}"
-    rf"|{_FIGURE} (?:before|faster|slower|less|more than before)\b(?! (?:it|the|a|its|that|any|this)\b)"
+    rf"\b(?:was|were|took|instead of|in place of) (?:about |some )?{_FIGURE_PATTERN}"
+    rf"|{_FIGURE_PATTERN} (?:before|faster|slower|less|more than before)\b(?! (?:it|the|a|its|that|any|this)\b)"
     r"|\b[\d.,]+ ?(?:×|times) (?:as fast|faster|slower)"
 )
 #: Verbs of speech, which programs don't do: they publish, log and receive.
@@ -48,10 +48,10 @@ SPEECH_VERBS = re.compile(
 #: A string of the page's scripts that reads as text: a capital letter first, then several words.
 PAGE_TEXT = re.compile(r"[\"`]([A-Z][a-z]+ [^\"`\n]{6,})[\"`]")
 #: Rules that ``make check`` enforces, each in these folders; a folder is added once it is clean.
-_EVERYWHERE = tuple(f"{path}/" for path in DEFAULT_PATHS)
+_ALL_FOLDERS = tuple(f"{path}/" for path in DEFAULT_PATHS)
 ENFORCED = {
     "test-name": ("tests/",),
-    **dict.fromkeys(("local-name", "module-name", "name", "public-name", "riddle", "speech"), _EVERYWHERE),
+    **dict.fromkeys(("local-name", "module-name", "name", "public-name", "riddle", "speech"), _ALL_FOLDERS),
 }
 TEST_NAME_LENGTH = 60
 #: First words, and other words, that make a test's name unclear.

@@ -20,7 +20,7 @@ from streaming.protocols.classic.step import Assigned, ClassicPhase, JoinGroup, 
 from streaming.protocols.consumer import machine as consumer
 from streaming.protocols.consumer.coordinator import heartbeat
 from streaming.protocols.consumer.step import ConsumerPhase, Heartbeat, Reconciliation
-from streaming.protocols.families import FAMILIES
+from streaming.protocols.families import PROTOCOL_FAMILIES
 from streaming.protocols.machine import PROCESS_TRANSITIONS
 from streaming.protocols.vocabulary import Stage, Table, rows
 from streaming.protocols.zookeeper import ZooKeeperPhase
@@ -91,12 +91,12 @@ def static_member_table() -> str:
     return _markdown_table(("rebalances when", *protocols), rows)
 
 
-def comparison() -> str:
+def comparison_table() -> str:
     """Return a Markdown comparison of the built-in scenarios under all protocols."""
     parts = []
     for name in _COMPARED_SCENARIOS:
         rows = []
-        for protocol in FAMILIES:
+        for protocol in PROTOCOL_FAMILIES:
             run = run_scenario(load_builtin_scenario(name), protocol)
             figures = run.result
             rows.append(
@@ -144,7 +144,7 @@ GENERATED_BLOCKS: Mapping[str, Callable[[], str]] = {
         + "\n\nEach member, in the coordinator's eyes:\n\n"
         + diagram(RECONCILIATION, Reconciliation.STABLE)
     ),
-    "comparison": comparison,
+    "comparison": comparison_table,
 }
 
 

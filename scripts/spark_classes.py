@@ -19,7 +19,7 @@ from streaming.spark.session import kafka_connector
 
 #: The number of archives that are kept, for environments that are used alternately.
 _KEPT_ARCHIVES = 3
-_LOAD_ARGUMENT = "load"
+_LOAD_MODE = "load"
 
 
 def make_archive(archive: Path, connector: list[Path]) -> None:
@@ -29,7 +29,7 @@ def make_archive(archive: Path, connector: list[Path]) -> None:
     options = f"-XX:ArchiveClassesAtExit={part} {SILENT_ARCHIVE_OPTIONS} -XX:+UseSerialGC"
     jvm = ["--driver-java-options", options, "--driver-class-path", ":".join(map(str, connector))]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "PYSPARK_PYTHON": sys.executable}
-    command = [spark_home() / "bin/spark-submit", *jvm, __file__, _LOAD_ARGUMENT]
+    command = [spark_home() / "bin/spark-submit", *jvm, __file__, _LOAD_MODE]
     result = subprocess.run(
         command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False, text=True, timeout=600
     )
@@ -66,7 +66,7 @@ def load() -> None:
 
 
 if __name__ == "__main__":
-    if _LOAD_ARGUMENT in sys.argv:
+    if _LOAD_MODE in sys.argv:
         load()
     else:
         jars = kafka_connector()

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.installed import LOCKED, jars
+from tests.support.installed import LOCKED_PYSPARK, jars
 
 ROOT = Path(__file__).parents[1]
 #: Packages that the tests import directly.
@@ -26,7 +26,7 @@ LISTED_PACKAGES = ("pyspark", "kafka-python", "numpy", "pandas", "pyarrow", "con
 UNIT_TEST_PACKAGES = ("collect", "kafka", "monitor", "records", "spark")
 FILE_TESTS = (
     *("tests/unit/assignors", "tests/golden/assignors", "tests/golden/collect"),
-    *(f"tests/unit/streaming/{room}" for room in UNIT_TEST_PACKAGES),
+    *(f"tests/unit/streaming/{package}" for package in UNIT_TEST_PACKAGES),
     "tests/integration/streaming/spark/test_public.py",
 )
 KAFKA_TESTS = ("tests/integration/streaming/spark/test_job.py", "tests/integration/streaming/spark/test_determinism.py")
@@ -48,7 +48,7 @@ def environment(release: str) -> Path:
     uv("venv", "--quiet", "--clear", "--python", sys.executable, str(folder))
     # The wheel excludes untested releases.
     (folder / "override.txt").write_text(f"pyspark=={release}")
-    dependency_resolution = "lowest-direct" if release == LOCKED else "highest"
+    dependency_resolution = "lowest-direct" if release == LOCKED_PYSPARK else "highest"
     arguments = (
         "--resolution",
         dependency_resolution,

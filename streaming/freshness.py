@@ -179,12 +179,12 @@ class Freshness(NamedTuple):
     late: Lateness | None = None
 
 
-def compute_freshness(newest: Iterable[TrackedHeartbeat], now: float, contact: float, limits: Limits) -> Freshness:
+def compute_freshness(newest: Iterable[TrackedHeartbeat], now: float, last_contact: float, limits: Limits) -> Freshness:
     """Return the freshness of the data by the newest heartbeat of each component.
 
     ``now``: time of the reader's monotonic clock, seconds. ``contact``: since when the reader has read all heartbeats.
     """
-    states = [(tracked, _component_state(tracked, now, contact, limits)) for tracked in newest]
+    states = [(tracked, _component_state(tracked, now, last_contact, limits)) for tracked in newest]
     is_known = all(state is not None for _, state in states)
     alive = {tracked.heartbeat.part for tracked, state in states if state in _ALIVE_STATES}
     parts: list[ComponentState] = []
@@ -198,14 +198,14 @@ def compute_freshness(newest: Iterable[TrackedHeartbeat], now: float, contact: f
     return Freshness(is_known, tuple(parts), min(late_parts, key=lambda late: late.since, default=None))
 
 
-def _component_state(tracked: TrackedHeartbeat, now: float, contact: float, limits: Limits) -> State | None:
+def _component_state(tracked: TrackedHeartbeat, now: float, last_contact: float, limits: Limits) -> State | None:
     """Return a component's state; None until the reader has read heartbeats for long enough."""
     heartbeat = tracked.heartbeat
     if heartbeat.state == "stopped":
         return "stopped"
     max_silence_s = max(limits.silent, _ALLOWED_LOST_HEARTBEATS * heartbeat.every_ms / 1000)
     if now - tracked.at > max_silence_s:
-        return "silent" if now - contact > max_silence_s else None
+        return "silent" if now - last_contact > max_silence_s else None
     return "behind" if heartbeat.timestamp - heartbeat.up_to > limits.behind * 1000 else "alive"
 
 

@@ -28,11 +28,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """If ``KAFKA_UNDER_TEST`` selects another cluster, run only the tests that use the cluster."""
     if os.environ.get("KAFKA_UNDER_TEST", "embedded") == "embedded":
         return
-    config.hook.pytest_deselected(items=[item for item in items if "broker" not in _fixtures(item)])
-    items[:] = [item for item in items if "broker" in _fixtures(item)]
+    config.hook.pytest_deselected(items=[item for item in items if "broker" not in _fixture_names(item)])
+    items[:] = [item for item in items if "broker" in _fixture_names(item)]
 
 
-def _fixtures(item: pytest.Item) -> Sequence[str]:
+def _fixture_names(item: pytest.Item) -> Sequence[str]:
     return getattr(item, "fixturenames", ())
 
 

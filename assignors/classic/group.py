@@ -127,7 +127,7 @@ class Holdings:
     partitions: dict[str, list[int]]
     contested_claims: dict[str, dict[int, list[int]]] = field(default_factory=dict)
     doubly_claimed: dict[str, set[int]] = field(default_factory=dict)
-    oversized: set[str] = field(default_factory=set)
+    large_topics: set[str] = field(default_factory=set)
     lost: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def remove_partitions(self, place: int, name: str, partitions: Container[int]) -> None:
@@ -164,7 +164,7 @@ def read_owned(group: ClientGroup, members: Sequence[Member]) -> Holdings:
             member_id, partition = next(claim for claim in all_claims if claim[1] < 0)
             raise InvalidGroup(f"members.{member_id}.owned.{name}: partition {partition} is negative")
         if max(claims) >= group.counts[name]:
-            owned.oversized.add(name)
+            owned.large_topics.add(name)
         if len(set(claims)) != len(claims):
             _resolve_conflicts(owned, name, members)
     return owned

@@ -45,14 +45,14 @@ def _divide_by_racks(group: ClientGroup, names: Sequence[str], audience: Sequenc
     racks = [member.rack_id or None for member in audience]
     count = group.counts[names[0]]
     racks_by_topic = [group.topics[name].racks or ((),) * count for name in names]
-    division = _TopicDivision(count, racks)
+    topic_division = _TopicDivision(count, racks)
     if any(racks):  # Otherwise Java reads no partition racks, so no rack can match.
         if len(names) > 1:
-            division.assign_by_shared_racks(racks_by_topic)
+            topic_division.assign_by_shared_racks(racks_by_topic)
         elif _needs_racks(group, names[0], audience):
-            division.assign_by_topic_racks(racks_by_topic[0])
-    division.assign_remaining_ranges()
-    return [sorted(partitions) for partitions in division.shares]
+            topic_division.assign_by_topic_racks(racks_by_topic[0])
+    topic_division.assign_remaining_ranges()
+    return [sorted(partitions) for partitions in topic_division.shares]
 
 
 class _TopicDivision:
@@ -88,7 +88,7 @@ class _TopicDivision:
         queues = {rack: [no_member, *reversed(members)] for rack, members in self._members_by_rack.items()}
         queues_of: dict[tuple[tuple[str, ...], ...], list[list[int]]] = {}
         base = self._smaller_size
-        without_match: list[int] = []
+        unmatched_members: list[int] = []
         rack_lists = {id(racks): racks for racks in racks_by_topic}.values()
         for partition, racks in enumerate(zip(*rack_lists, strict=True)):
             near_queues = queues_of.get(racks)
@@ -97,7 +97,7 @@ class _TopicDivision:
                 near_queues = queues_of[racks] = [queues[rack] for rack in (None, *shared_racks) if rack in queues]
             first_member = min([queue[-1] for queue in near_queues], default=no_member)
             if first_member == no_member:
-                without_match.append(partition)
+                unmatched_members.append(partition)
                 continue
             share = shares[first_member]
             share.append(partition)
@@ -110,7 +110,7 @@ class _TopicDivision:
                             queue.pop()
             elif len(share) == base and not self._larger_shares_left:
                 queues[self._racks[first_member]].pop()
-        self._orphans = dict.fromkeys(without_match)
+        self._orphans = dict.fromkeys(unmatched_members)
 
     def assign_by_topic_racks(self, racks: Sequence[Collection[str]]) -> None:
         """Assign each member unassigned partitions with a replica in its rack, up to the member's remaining quota."""

@@ -9,7 +9,7 @@ docs/design/sticky.md explains why one comparison per partition is enough.
 from collections.abc import Mapping, Sequence
 
 from assignors.classic.group import ClientGroup, Holdings, Racks
-from assignors.classic.sticky_state import StickyState, assign_free, read_state
+from assignors.classic.sticky_state import StickyState, assign_free_partitions, read_state
 from assignors.java import signed, topic_partition_hash
 from assignors.java_hash_table import HashTable
 from assignors.model import NO_GENERATION, Member
@@ -25,7 +25,7 @@ def build(
     state = read_state(group, members, owned, racks)
     is_first_assignment = not any(state.loads)
     free = state.free()
-    assign_free(state, free)
+    assign_free_partitions(state, free)
     _Rebalancer(state, members).rebalance(free, is_first_assignment=is_first_assignment)
     return state.shares(owned, cooperative=cooperative)
 
@@ -43,15 +43,15 @@ class _Rebalancer:
 
     def __init__(self, state: StickyState, members: Sequence[Member]) -> None:
         self._state = state
-        self._movable = {name: owners for name, owners in state.owners.items() if state.potential[name] > 1}
+        self._movable = {name: owners for name, owners in state.owners.items() if state.candidates[name] > 1}
         self._quota = _capacities(state, members)
         stuck = (owners.values() for name, owners in state.stuck.items() if name in self._movable)
         busy = set[int]().union(*self._movable.values(), *stuck)
-        self._frozen = {rank for rank, load in enumerate(state.loads) if load >= self._quota[rank] and rank not in busy}
+        self._full = {rank for rank, load in enumerate(state.loads) if load >= self._quota[rank] and rank not in busy}
         self._previous_owners = _previous_owners(members, state)
         self._loads = state.loads
         self._move_count = 0
-        self._movements = _Movements()
+        self._movements = _PartitionMovements()
         self._has_stale_owners = bool(state.stuck)
         #: Last result of :meth:`_balanced`, and the number of moves that had been made then.
         self._last_balance_check = (-1, False)
@@ -71,7 +71,7 @@ class _Rebalancer:
 
     def _balance_score(self, loads: Sequence[int]) -> int:
         """Return the sum of all pairwise differences of loads, as a Java int (``getBalanceScore``)."""
-        active_loads = sorted(load for rank, load in enumerate(loads) if rank not in self._frozen)
+        active_loads = sorted(load for rank, load in enumerate(loads) if rank not in self._full)
         last = len(active_loads) - 1
         return signed(sum((2 * place - last) * load for place, load in enumerate(active_loads)))
 
@@ -104,11 +104,11 @@ class _Rebalancer:
                 break
             load = loads[owners[partition]]
             if partition in previous:
-                former = previous[partition]
-                subscribes = former in subscribers
-                if former not in self._frozen and load > loads[former] + 1 and (subscribes or not self._balanced()):
+                owner = previous[partition]
+                subscribes = owner in subscribers
+                if owner not in self._full and load > loads[owner] + 1 and (subscribes or not self._balanced()):
                     self._has_stale_owners |= not subscribes
-                    self._move_partition(name, partition, former)
+                    self._move_partition(name, partition, owner)
                     balanced_load = self._lowest_load(subscribers) + 1
                     continue
             if load > balanced_load:
@@ -146,18 +146,18 @@ class _Rebalancer:
         """Return True if no subscriber below its maximum has two or more partitions fewer than one of ``owners``."""
         loads, capacities = self._loads, self._quota
         # A member with as many partitions as its topics have counts as full, even if some of its partitions are astray.
-        can_receive = [rank for rank in self._state.subscribers[name] if loads[rank] != capacities[rank]]
-        if not can_receive:
+        receiving_members = [rank for rank in self._state.subscribers[name] if loads[rank] != capacities[rank]]
+        if not receiving_members:
             return True
         stuck = self._state.stuck.get(name)
         if not stuck:
-            return max(map(loads.__getitem__, set(owners))) <= self._lowest_load(can_receive) + 1
+            return max(map(loads.__getitem__, set(owners))) <= self._lowest_load(receiving_members) + 1
         places = self._state.places
         for partition, owner in enumerate(owners):
             # If two members hold the partition, Java finds the later one in map order; neither could take the
             # partition.
             stuck_owner = stuck.get(partition, owner)
-            candidates = [rank for rank in can_receive if rank not in (owner, stuck_owner)]
+            candidates = [rank for rank in receiving_members if rank not in (owner, stuck_owner)]
             found_owner = max(owner, stuck_owner, key=places.__getitem__)
             if candidates and loads[found_owner] > self._lowest_load(candidates) + 1:
                 return False
@@ -181,8 +181,8 @@ def _previous_owners(members: Sequence[Member], state: StickyState) -> dict[str,
     newest = max([NO_GENERATION, *(member.generation for member in members)])
     ranks = {place: rank for rank, place in enumerate(state.places)}
     previous: dict[str, dict[int, int]] = {}
-    older = [place for place, member in enumerate(members) if member.generation < newest]
-    for place in sorted(older, key=lambda place: -members[place].generation):  # the sort is stable
+    older_members = [place for place, member in enumerate(members) if member.generation < newest]
+    for place in sorted(older_members, key=lambda place: -members[place].generation):  # the sort is stable
         for name, partitions in members[place].owned.items():
             if name in state.owners:
                 claims = previous.setdefault(name, {})
@@ -195,33 +195,33 @@ def _previous_owners(members: Sequence[Member], state: StickyState) -> dict[str,
 _OwnerChange = tuple[str, int, int]
 
 
-class _Movements:
+class _PartitionMovements:
     """All moves of partitions so far, by topic and pair of members (``PartitionMovements``)."""
 
     def __init__(self) -> None:
         self._change_by_partition: dict[tuple[str, int], _OwnerChange] = {}
-        self._moved: dict[_OwnerChange, HashTable] = {}
+        self._moved_partitions: dict[_OwnerChange, HashTable] = {}
 
     def snapshot(self) -> dict[_OwnerChange, list[int]]:
-        return {pair: list(moved) for pair, moved in self._moved.items()}
+        return {pair: list(moved) for pair, moved in self._moved_partitions.items()}
 
     def partition_to_move(self, name: str, partition: int, old: int, new: int) -> int:
         """Return the partition to move to ``new``: if possible one that earlier moved from ``new`` to ``old``."""
         pair = self._change_by_partition.get((name, partition))
-        reverse_changes = self._moved.get((name, new, old if pair is None else pair[1]))
+        reverse_changes = self._moved_partitions.get((name, new, old if pair is None else pair[1]))
         return partition if reverse_changes is None else next(iter(reverse_changes))
 
     def record(self, name: str, partition: int, old: int, new: int) -> None:
         """Record a move (``movePartition``); a partition's second move is combined with its first one."""
         before = self._change_by_partition.pop((name, partition), None)
         if before is not None:
-            moved = self._moved[before]
+            moved = self._moved_partitions[before]
             moved.remove(partition)
             if not moved:
-                del self._moved[before]
+                del self._moved_partitions[before]
             old = before[1]
             if old == new:
                 return
         pair = (name, old, new)
         self._change_by_partition[name, partition] = pair
-        self._moved.setdefault(pair, HashTable()).add(partition, topic_partition_hash(name, partition))
+        self._moved_partitions.setdefault(pair, HashTable()).add(partition, topic_partition_hash(name, partition))

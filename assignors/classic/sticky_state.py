@@ -15,7 +15,7 @@ from assignors.classic.group import ClientGroup, Holdings, Racks, id_keys, subsc
 from assignors.java import string_key
 from assignors.model import Member, TopicPartitions
 
-NO_ONE = -1
+NO_OWNER = -1
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class StickyState:
     loads: list[int]
     owners: dict[str, list[int]]
     subscribers: dict[str, list[int]]
-    potential: dict[str, int]
+    candidates: dict[str, int]
     racks: Racks | None
     claims: dict[str, list[int]] = field(default_factory=dict)
     revoked: bool = False
@@ -41,14 +41,16 @@ class StickyState:
 
     def free(self) -> dict[str, list[int]]:
         """Return the partitions without an owner as ``{topic: partitions}``."""
-        unowned = {name: owners for name, owners in self.owners.items() if NO_ONE in owners}
-        return {name: [p for p, owner in enumerate(owners) if owner == NO_ONE] for name, owners in unowned.items()}
+        unowned = {name: owners for name, owners in self.owners.items() if NO_OWNER in owners}
+        return {name: [p for p, owner in enumerate(owners) if owner == NO_OWNER] for name, owners in unowned.items()}
 
     def shares(self, owned: Holdings, *, cooperative: bool) -> list[dict[str, Sequence[int]]]:
         """Return partitions by member position; ``cooperative``: without those that other members must revoke first."""
         shares: list[dict[str, Sequence[int]]] = [{} for _ in self.places]
-        claims, oversized = self.claims, owned.oversized
-        changed_topics = {name: at for name, at in self.owners.items() if at != claims.get(name) or name in oversized}
+        claims, large_topics = self.claims, owned.large_topics
+        changed_topics = {
+            name: at for name, at in self.owners.items() if at != claims.get(name) or name in large_topics
+        }
         for share, before in zip(shares, owned.shares, strict=True):
             share.update((name, partitions) for name, partitions in before.items() if name not in changed_topics)
         shares_by_rank = [shares[place] for place in self.places]
@@ -67,7 +69,7 @@ class StickyState:
     def _partitions_to_revoke(self, name: str, owned: Holdings) -> set[int]:
         owners = self.owners[name]
         pairs = enumerate(zip(owners, self.claims.get(name) or owners, strict=True))
-        withheld = {partition for partition, (owner, claim) in pairs if claim not in (owner, NO_ONE)}
+        withheld = {partition for partition, (owner, claim) in pairs if claim not in (owner, NO_OWNER)}
         withheld -= self.stuck.get(name, {}).keys()  # No member has to give these partitions up.
         for partition, places in owned.contested_claims.get(name, {}).items():
             if partition < len(owners) and self.places[owners[partition]] in places:
@@ -79,21 +81,20 @@ class StickyState:
 
 def read_state(group: ClientGroup, members: Sequence[Member], owned: Holdings, racks: Racks | None) -> StickyState:
     """Return the start of a sticky assignment: each member has its owned partitions that it may keep."""
-    keys = id_keys([member.member_id for member in members])
-    places = sorted(range(len(members)), key=keys.__getitem__)
+    places = sorted(range(len(members)), key=id_keys([member.member_id for member in members]).__getitem__)
     members_by_rank = [members[place] for place in places]
     subscribers = subscribers_by_topic(members_by_rank)
     topic_subscribers = {name: subscribers[name] for name in group.counts}
-    potential = {name: len(places) for name, places in topic_subscribers.items()}
+    candidates = {name: len(places) for name, places in topic_subscribers.items()}
     for member in members_by_rank:
         if len(set(member.topics)) != len(member.topics):
-            for name in set(member.topics) & potential.keys():
-                potential[name] += member.topics.count(name) - 1
-    order = sorted(group.counts, key=lambda name: (potential[name], string_key(name)))
-    owners = {name: [NO_ONE] * group.counts[name] for name in order}
-    state = StickyState(group, places, [0] * len(members), owners, topic_subscribers, potential, racks)
+            for name in set(member.topics) & candidates.keys():
+                candidates[name] += member.topics.count(name) - 1
+    order = sorted(group.counts, key=lambda name: (candidates[name], string_key(name)))
+    owners = {name: [NO_OWNER] * group.counts[name] for name in order}
+    state = StickyState(group, places, [0] * len(members), owners, topic_subscribers, candidates, racks)
     for rank, place in enumerate(places):
-        _keep_owned(state, rank, members_by_rank[rank], owned.shares[place])
+        _keep_owned_partitions(state, rank, members_by_rank[rank], owned.shares[place])
     _mark_stuck_topics(state)
     return state
 
@@ -110,19 +111,19 @@ def _mark_stuck_topics(state: StickyState) -> None:
     for name in names[first + 1 :]:
         owners = state.owners[name]
         for partition, owner in enumerate(owners):
-            if owner != NO_ONE:
+            if owner != NO_OWNER:
                 state.stuck.setdefault(name, {})[partition] = owner
-                owners[partition] = NO_ONE
+                owners[partition] = NO_OWNER
 
 
-def _keep_owned(state: StickyState, rank: int, member: Member, share: TopicPartitions) -> None:
+def _keep_owned_partitions(state: StickyState, rank: int, member: Member, share: TopicPartitions) -> None:
     place = state.places[rank]
     topics = set(member.topics) if share else ()
     for name, partitions in share.items():
         owners = state.owners[name]
         claims = state.claims.get(name)
         if claims is None:
-            claims = state.claims[name] = [NO_ONE] * len(owners)
+            claims = state.claims[name] = [NO_OWNER] * len(owners)
         for partition in partitions:
             if partition < len(owners):
                 claims[partition] = rank
@@ -140,19 +141,19 @@ def _keep_owned(state: StickyState, rank: int, member: Member, share: TopicParti
                 state.stuck.setdefault(name, {})[partition] = rank
 
 
-def assign_free(state: StickyState, free: Mapping[str, Sequence[int]]) -> None:
+def assign_free_partitions(state: StickyState, free: Mapping[str, Sequence[int]]) -> None:
     """Assign every free partition, to a subscriber in one of its racks if possible, else to any subscriber."""
     racks = state.racks
     if racks is not None:
-        in_rack = [racks.rack_by_member[place] for place in state.places]
-        free = _assign(state, free, in_rack, lambda name, partition: (None, *racks.by_topic[name][partition]))
+        racks_by_rank = [racks.rack_by_member[place] for place in state.places]
+        free = _assign(state, free, racks_by_rank, lambda name, partition: (None, *racks.by_topic[name][partition]))
     _assign(state, free, [None] * len(state.loads), lambda *_: (None,))
 
 
 def _assign(
     state: StickyState,
     free: Mapping[str, Sequence[int]],
-    in_rack: Sequence[str | None],
+    racks_by_rank: Sequence[str | None],
     near: Callable[[str, int], Iterable[str | None]],
 ) -> dict[str, list[int]]:
     """Assign each free partition to the least loaded subscriber in one of its racks; return the partitions left."""
@@ -164,11 +165,11 @@ def _assign(
         heaps = heaps_by_rank.setdefault(id(subscribers), {})
         if name in free and not heaps:
             for rank in subscribers:  # Members ascend, and so do the entries with equal loads.
-                heaps.setdefault(in_rack[rank], []).append(loads[rank] * size + rank)
+                heaps.setdefault(racks_by_rank[rank], []).append(loads[rank] * size + rank)
             for heap in heaps.values():
                 heapify(heap)
         for partition in free.get(name, ()):
-            candidates = [(_least(heaps[rack], loads), rack) for rack in near(name, partition) if rack in heaps]
+            candidates = [(_least_loaded(heaps[rack], loads), rack) for rack in near(name, partition) if rack in heaps]
             if not candidates:
                 remaining.setdefault(name, []).append(partition)
                 continue
@@ -179,7 +180,7 @@ def _assign(
     return remaining
 
 
-def _least(heap: list[int], loads: Sequence[int]) -> int:
+def _least_loaded(heap: list[int], loads: Sequence[int]) -> int:
     size = len(loads)
     while True:
         entry = heap[0]

@@ -20,7 +20,7 @@ from assignors.model import Member, TopicPartitions
 
 #: Partitions without an owner, by topic; a topic may occur several times.
 FreePartitions = list[tuple[str, Sequence[int]]]
-NO_ONE = -1
+NO_OWNER = -1
 
 
 def build(
@@ -32,7 +32,7 @@ def build(
     """
     _remove_doubly_claimed(owned)
     if racks is not None:
-        _disown_mismatches(owned, racks)
+        _disown_rack_mismatches(owned, racks)
     names = in_string_order(group.counts)
     quotas = _Quotas.divide(sum(group.counts.values()), len(members))
     ids = [member.member_id for member in members]
@@ -44,18 +44,18 @@ def build(
     if racks is not None:
         assigned, free = _assign_in_racks(free, racks, quotas, owned.sizes)
         for name, pairs in assigned.items():
-            _add(shares, name, sorted(pairs), withheld)
+            _add_pairs(shares, name, sorted(pairs), withheld)
     unassigned_count = sum(len(partitions) for _, partitions in free)
     receivers = quotas.receivers(owned.sizes, unassigned_count)
     if len(receivers) < unassigned_count:  # Members' shares are full of partitions that do not exist.
-        counts = ", ".join(f"{name} has {group.counts[name]}" for name in sorted(owned.oversized))
+        counts = ", ".join(f"{name} has {group.counts[name]}" for name in sorted(owned.large_topics))
         raise InvalidGroup(
             f"members: some own partitions that do not exist ({counts}), so others can't be assigned; "
             "Kafka's assignor fails with IllegalStateException"
         )
     start = 0
     for name, partitions in free:
-        _add(shares, name, zip(partitions, receivers[start : start + len(partitions)], strict=True), withheld)
+        _add_pairs(shares, name, zip(partitions, receivers[start : start + len(partitions)], strict=True), withheld)
         start += len(partitions)
     return shares
 
@@ -70,7 +70,7 @@ def _remove_doubly_claimed(owned: Holdings) -> None:
         owned.partitions[name] = [kept for kept in owned.partitions[name] if kept not in doubly_claimed]
 
 
-def _disown_mismatches(owned: Holdings, racks: Racks) -> None:
+def _disown_rack_mismatches(owned: Holdings, racks: Racks) -> None:
     for place, share in enumerate(owned.shares):
         if racks.rack_by_member[place] is not None:
             for name, partitions in share.items():
@@ -114,7 +114,7 @@ def _free_partitions(group: ClientGroup, names: Sequence[str], owned: Holdings) 
         kept = owned.partitions[name]
         lost: Collection[int] = owned.lost.get(name, {})
         has_missing_partition = False
-        if name in owned.oversized:
+        if name in owned.large_topics:
             has_missing_partition = any(p >= count and p not in lost for p in kept)
             kept, lost = [p for p in kept if p < count], [p for p in lost if p < count]
         partitions: Sequence[int]
@@ -142,13 +142,13 @@ def _assign_in_racks(
     circle = _RackQueue(racks, quotas, sizes)
     at = racks.by_topic
     items = [(name, partition, at[name][partition]) for name, partitions in free for partition in partitions]
-    members_in = Counter(racks.rack_by_member)
-    members_near = {near: sum(members_in[rack] for rack in set(near)) for near in {near for _, _, near in items}}
+    rack_sizes = Counter(racks.rack_by_member)
+    near_member_counts = {near: sum(rack_sizes[rack] for rack in set(near)) for near in {near for _, _, near in items}}
     assigned: dict[str, list[tuple[int, int]]] = {name: [] for name, _ in free}
     remaining: FreePartitions = []
-    for name, partition, near in sorted(items, key=lambda item: members_near[item[2]]):
+    for name, partition, near in sorted(items, key=lambda item: near_member_counts[item[2]]):
         place = circle.take_member(near)
-        if place == NO_ONE:
+        if place == NO_OWNER:
             remaining.append((name, (partition,)))
         else:
             assigned[name].append((partition, place))
@@ -169,24 +169,24 @@ class _RackQueue:
     def take_member(self, racks: Collection[str]) -> int:
         quotas, below_quota, index = self._quotas, self._quotas.below_quota, self._next_index
         if not any(self._queued_by_rack[rack] for rack in racks):
-            place = next((place for place in quotas.exact if self._rack[place] in racks), NO_ONE)
-            if place != NO_ONE:
+            place = next((place for place in quotas.floor_members if self._rack[place] in racks), NO_OWNER)
+            if place != NO_OWNER:
                 self._sizes[place] += 1
-                if self._sizes[place] == quotas.ceiling:
-                    quotas.exact.remove(place)
+                if self._sizes[place] == quotas.ceiling_size:
+                    quotas.floor_members.remove(place)
                     quotas.count_ceiling()
             return place
         while self._rack[below_quota[index]] not in racks:
             index = (index + 1) % len(below_quota)
         place = below_quota[index]
         self._sizes[place] += 1
-        if self._sizes[place] < quotas.floor:
+        if self._sizes[place] < quotas.floor_size:
             index += 1
         else:
             del below_quota[index]
             self._queued_by_rack[self._rack[place]] -= 1
-            if self._sizes[place] < quotas.ceiling and quotas.large < quotas.extra:
-                quotas.exact.append(place)
+            if self._sizes[place] < quotas.ceiling_size and quotas.ceiling_count < quotas.extra:
+                quotas.floor_members.append(place)
         self._next_index = index if index < len(below_quota) else 0
         return place
 
@@ -199,39 +199,39 @@ class _Quotas:
     members at the floor that may still get one more.
     """
 
-    floor: int
-    ceiling: int
+    floor_size: int
+    ceiling_size: int
     extra: int
-    large: int = 0
+    ceiling_count: int = 0
     below_quota: list[int] = field(default_factory=list)
-    exact: list[int] = field(default_factory=list)
+    floor_members: list[int] = field(default_factory=list)
 
     @classmethod
     def divide(cls, partitions: int, members: int) -> "_Quotas":
-        floor, extra = divmod(partitions, members)
-        return cls(floor, floor + (extra > 0), extra)
+        floor_size, extra = divmod(partitions, members)
+        return cls(floor_size, floor_size + (extra > 0), extra)
 
     def count_kept(self, place: int, size: int) -> int:
         """Return the number of owned partitions that a member keeps, and update the quotas; call once, in map order."""
-        if size < self.floor:
+        if size < self.floor_size:
             self.below_quota.append(place)
             return size
-        if size >= self.ceiling and self.large < self.extra:
+        if size >= self.ceiling_size and self.ceiling_count < self.extra:
             self.count_ceiling()
-            return self.ceiling
-        if self.large < self.extra:
-            self.exact.append(place)
-        return self.floor
+            return self.ceiling_size
+        if self.ceiling_count < self.extra:
+            self.floor_members.append(place)
+        return self.floor_size
 
     def count_ceiling(self) -> None:
         """Count a member that has ceil(partitions / members) partitions; at most ``extra`` members have as many."""
-        self.large += 1
-        if self.large == self.extra:
-            self.exact.clear()
+        self.ceiling_count += 1
+        if self.ceiling_count == self.extra:
+            self.floor_members.clear()
 
     def sort(self, keys: Sequence[str] | Sequence[bytes]) -> None:
         self.below_quota.sort(key=keys.__getitem__)
-        self.exact.sort(key=keys.__getitem__)
+        self.floor_members.sort(key=keys.__getitem__)
 
     def receivers(self, sizes: Sequence[int], count: int) -> list[int]:
         """Return the member that gets each of the ``count`` free partitions.
@@ -240,21 +240,21 @@ class _Quotas:
         member of ``self.exact`` gets one partition. Returns fewer than ``count`` if all members are full.
         """
         order: list[int] = []
-        below = self.below_quota
-        queue = list(self.exact)
-        missing_counts = {place: self.floor - sizes[place] for place in below}
+        waiting_members = self.below_quota
+        queue = list(self.floor_members)
+        missing_counts = {place: self.floor_size - sizes[place] for place in waiting_members}
         filled_count = 0
-        while below:
-            rounds = min(missing_counts[place] for place in below) - filled_count
-            order += below * rounds
+        while waiting_members:
+            rounds = min(missing_counts[place] for place in waiting_members) - filled_count
+            order += waiting_members * rounds
             filled_count += rounds
-            queue += [place for place in below if missing_counts[place] == filled_count]
-            below = [place for place in below if missing_counts[place] > filled_count]
+            queue += [place for place in waiting_members if missing_counts[place] == filled_count]
+            waiting_members = [place for place in waiting_members if missing_counts[place] > filled_count]
         order += queue[: count - len(order)]
         return order
 
 
-def _add(
+def _add_pairs(
     shares: Sequence[dict[str, Sequence[int]]], name: str, pairs: Iterable[tuple[int, int]], withheld: Holdings | None
 ) -> None:
     """Add partitions to members' shares, except those that another member must revoke or that are claimed twice."""

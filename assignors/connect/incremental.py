@@ -184,9 +184,9 @@ class _WorkBalance(Generic[_WorkItem]):
         self.configured_count = len(configured)
         self.lost = self.sort_items(previous_items - deleted_items - running_counts.keys())
         self.created_items = self.sort_items(configured - previous_items - running_counts.keys())
-        revocable = {item for item, times in running_counts.items() if times > 1 or item in deleted_items}
-        self.revoked = {worker: [item for item in items if item in revocable] for worker, items in held.items()}
-        remaining = {worker: [item for item in items if item not in revocable] for worker, items in held.items()}
+        revocable_items = {item for item, times in running_counts.items() if times > 1 or item in deleted_items}
+        self.revoked = {worker: [item for item in items if item in revocable_items] for worker, items in held.items()}
+        remaining = {worker: [item for item in items if item not in revocable_items] for worker, items in held.items()}
         self.loads = {worker: _WorkerItems(worker, items) for worker, items in remaining.items()}
 
     def sort_items(self, items: Iterable[_WorkItem]) -> tuple[_WorkItem, ...]:

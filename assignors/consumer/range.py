@@ -17,10 +17,10 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
     ordered = sorted(group.members, key=static_members_first)
     answer: Assignment = {member.member_id: {} for member in members}
     for subscribers, names in audiences(group, ordered):
-        by_size: dict[int, list[str]] = {}
+        topics_by_size: dict[int, list[str]] = {}
         for name in names:
-            by_size.setdefault(group.topics[name].partitions, []).append(name)
-        for size, topics_of_size in by_size.items():
+            topics_by_size.setdefault(group.topics[name].partitions, []).append(name)
+        for size, topics_of_size in topics_by_size.items():
             for place, share in zip(subscribers, even_ranges(size, len(subscribers)), strict=False):
                 member = ordered[place]
                 before = member.owned.get(topics_of_size[0])

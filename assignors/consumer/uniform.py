@@ -55,11 +55,11 @@ def _homogeneous_shares(group: ServerGroup) -> list[_Share]:
         size = group.topics[name].partitions
         total += size
         waiting += [(name, run) for run in unowned_ranges.get(name, (range(size),))]
-    least, extras = divmod(total, len(group.members))
+    least, extra_count = divmod(total, len(group.members))
     shares: list[_Share] = []
-    unfilled: list[tuple[_Share, int]] = []
+    unfilled_shares: list[tuple[_Share, int]] = []
     for members_left, member in zip(range(len(group.members), 0, -1), group.members, strict=True):
-        has_extra = extras > 0
+        has_extra = extra_count > 0
         quota = least + has_extra
         share: _Share = {}
         if member.owned:
@@ -68,14 +68,14 @@ def _homogeneous_shares(group: ServerGroup) -> list[_Share]:
         if quota < 0:
             share, surplus = _split_at_quota(group, member, share, least + has_extra)
             waiting += surplus
-        elif quota and has_extra and members_left > extras:
+        elif quota and has_extra and members_left > extra_count:
             quota -= 1
             has_extra = False
         if quota > 0:
-            unfilled.append((share, quota))
-        extras -= has_extra
+            unfilled_shares.append((share, quota))
+        extra_count -= has_extra
         shares.append(share)
-    _fill(unfilled, waiting)
+    _fill(unfilled_shares, waiting)
     return shares
 
 
@@ -103,12 +103,12 @@ def _split_at_quota(group: ServerGroup, member: Member, share: _Share, quota: in
     return kept, surplus
 
 
-def _fill(unfilled: Sequence[tuple[_Share, int]], waiting: Sequence[_Run]) -> None:
+def _fill(unfilled_shares: Sequence[tuple[_Share, int]], waiting: Sequence[_Run]) -> None:
     """Assign contiguous blocks of waiting partitions to members below their quota, until each has its quota."""
     run_iterator = iter(waiting)
     name, run = next(run_iterator, ("", ()))
     at = 0
-    for share, missing in unfilled:
+    for share, missing in unfilled_shares:
         quota = missing
         while quota and run:
             assigned = run[at : at + quota]
@@ -156,11 +156,11 @@ class _MemberLoads:
         #: Counts moves: values computed from the sizes are valid while this count is unchanged.
         self.moves = 0
 
-    def by_load(self, members: Sequence[int]) -> list[int]:
+    def sort_by_load(self, members: Sequence[int]) -> list[int]:
         return sorted(members, key=self.sizes.__getitem__)  # The sort is stable, and members ascend.
 
     def assign_to_least_loaded(self, name: str, members: Sequence[int], partitions: Iterable[int]) -> None:
-        order = self.by_load(members)
+        order = self.sort_by_load(members)
         heap = [(self.sizes[member], place) for place, member in enumerate(order)]  # A sorted list is a heap.
         new_partitions: dict[int, list[int]] = {}
         for partition in partitions:
@@ -233,7 +233,7 @@ class _LoadRanges:
 
     def __init__(self, load: _MemberLoads, members: Sequence[int]) -> None:
         self.sizes = load.sizes
-        self.members = load.by_load(members)
+        self.members = load.sort_by_load(members)
         self.low_end = 0
         self.low_level = self.sizes[self.members[0]] - 1
         self.next_least_loaded = 0

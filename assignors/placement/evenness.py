@@ -58,21 +58,21 @@ def check_placement(brokers: Sequence[Broker], placement: Mapping[Partition, Seq
             raise InvalidPlacement(f"{where} lists a broker twice: {list(replicas)}")
         if unknown := [broker for broker in replicas if broker not in racks]:
             raise InvalidPlacement(f"{where} is on broker {unknown[0]}, which is not in brokers")
-    improved = _ImprovedPlacement(racks, placement)
-    leaders, held = dict(improved.leaders), {broker: len(ids) for broker, ids in improved.held.items()}
-    partitions_with_gaps = [partition for partition in placement if improved.has_rack_gap(partition)]
+    balancer = _ImprovedPlacement(racks, placement)
+    leaders, held = dict(balancer.leaders), {broker: len(ids) for broker, ids in balancer.held.items()}
+    partitions_with_gaps = [partition for partition in placement if balancer.has_rack_gap(partition)]
     for partition in partitions_with_gaps:
-        improved.close_gap(partition)
-    while improved.move_replica():
+        balancer.close_gap(partition)
+    while balancer.move_replica():
         pass
     moves = [  # Several steps of one replica count as one move.
         Move(partition, source, target)
         for partition, replicas in placement.items()
-        for source, target in zip(replicas, improved.lists[partition], strict=True)
+        for source, target in zip(replicas, balancer.lists[partition], strict=True)
         if source != target
     ]
-    changes = improved.even_leaders()
-    return Evenness(leaders, held, partitions_with_gaps, moves, changes, improved.lists)
+    changes = balancer.balance_leaders()
+    return Evenness(leaders, held, partitions_with_gaps, moves, changes, balancer.lists)
 
 
 class _ImprovedPlacement:
@@ -92,8 +92,7 @@ class _ImprovedPlacement:
 
     def has_rack_gap(self, partition: Partition) -> bool:
         racks_in_use = [self.racks[broker] for broker in self.lists[partition]]
-        distinct_racks = {rack for rack in racks_in_use if rack is not None}
-        return len(distinct_racks) < min(len(racks_in_use), len(self.all_racks))
+        return len({rack for rack in racks_in_use if rack is not None}) < min(len(racks_in_use), len(self.all_racks))
 
     def close_gap(self, partition: Partition) -> None:
         while self.has_rack_gap(partition):
@@ -102,18 +101,18 @@ class _ImprovedPlacement:
             movable_from = [b for b in replicas if self.racks[b] is None or count[self.racks[b]] > 1]
             free = [b for b, rack in self.racks.items() if rack is not None and count[rack] == 0]
             source = max(movable_from, key=lambda broker: len(self.held[broker]))
-            self._move(partition, source, min(free, key=lambda broker: len(self.held[broker])))
+            self._move_replica(partition, source, min(free, key=lambda broker: len(self.held[broker])))
 
     def move_replica(self) -> bool:
         """Move a replica between brokers whose counts differ by two or more, if its partition loses no rack."""
-        by_load = sorted(self.held, key=lambda broker: len(self.held[broker]))
-        for source in reversed(by_load):
-            for target in by_load:
+        brokers_by_load = sorted(self.held, key=lambda broker: len(self.held[broker]))
+        for source in reversed(brokers_by_load):
+            for target in brokers_by_load:
                 if len(self.held[source]) - len(self.held[target]) < 2:  # noqa: PLR2004 - one is even enough
                     break
                 for partition in self.held[source]:
                     if partition not in self.held[target] and self._keeps_racks(partition, source, target):
-                        self._move(partition, source, target)
+                        self._move_replica(partition, source, target)
                         return True
         return False
 
@@ -123,7 +122,7 @@ class _ImprovedPlacement:
         count = Counter(self.racks[broker] for broker in self.lists[partition])
         return count[self.racks[target]] == 0 or count[self.racks[source]] > count[self.racks[target]]
 
-    def _move(self, partition: Partition, source: int, target: int) -> None:
+    def _move_replica(self, partition: Partition, source: int, target: int) -> None:
         replicas = self.lists[partition]
         if replicas[0] == source:
             self.leaders[source] -= 1
@@ -132,7 +131,7 @@ class _ImprovedPlacement:
         del self.held[source][partition]
         self.held[target][partition] = None
 
-    def even_leaders(self) -> list[Move]:
+    def balance_leaders(self) -> list[Move]:
         """Move leadership along chains of replicas from brokers with the most leaders to those with the fewest."""
         first = {partition: replicas[0] for partition, replicas in self.lists.items()}
         led_partitions: dict[int, dict[Partition, None]] = defaultdict(dict)
@@ -151,8 +150,8 @@ class _ImprovedPlacement:
                 led_partitions[target][partition] = led_partitions[leader].pop(partition)
                 self.leaders[leader] -= 1
                 self.leaders[target] += 1
-        changed = [(partition, former) for partition, former in first.items() if self.lists[partition][0] != former]
-        return [Move(partition, former, self.lists[partition][0]) for partition, former in changed]
+        changed = [(partition, leader) for partition, leader in first.items() if self.lists[partition][0] != leader]
+        return [Move(partition, leader, self.lists[partition][0]) for partition, leader in changed]
 
     def _move_path(self, source: int, led_partitions: Mapping[int, Iterable[Partition]]) -> list[tuple[Partition, int]]:
         """Return a shortest chain of leadership moves, last first, to a broker with at least two leaderships fewer."""

@@ -96,22 +96,22 @@ def assign_replicas(
     """
     _check_arguments(brokers, partitions, replication_factor, start_partition)
     without = [str(broker.id) for broker in brokers if broker.rack is None]
-    is_aware = len(without) < len(brokers)
-    if is_aware and without:
+    is_rack_aware = len(without) < len(brokers)
+    if is_rack_aware and without:
         raise InvalidPlacement(f"brokers: {', '.join(without)} have no rack, but others do; give all a rack, or none")
-    ordered = rack_alternated(brokers) if is_aware else list(brokers)
+    ordered = alternate_racks(brokers) if is_rack_aware else list(brokers)
     start, shift = _start_positions(len(brokers), start_index, shift, random)
     placement: Placement = {}
     for partition in range(start_partition, start_partition + partitions):
         if partition > 0 and partition % len(ordered) == 0:
             shift += 1
         leader = (partition + start) % len(ordered)
-        followers = _spread_over_racks if is_aware else _followers
+        followers = _spread_over_racks if is_rack_aware else _followers
         placement[partition] = followers(ordered, leader, replication_factor, shift)
     return placement
 
 
-def rack_alternated(brokers: Sequence[Broker]) -> list[Broker]:
+def alternate_racks(brokers: Sequence[Broker]) -> list[Broker]:
     """Return the brokers alternating between racks, with ascending ids in each rack: 0:a 1:a 2:b → 0, 2, 1."""
     racks: dict[str, list[Broker]] = {}
     for broker in sorted(brokers, key=lambda broker: broker.id):
@@ -242,8 +242,8 @@ class _RackList:
             if position == leader_rack:
                 leader_rack = -1  # The leader's rack is skipped once, as it already has a replica.
             else:
-                fenced, unfenced = self._racks[self._names[position]]
-                broker = unfenced.next_broker(self._epoch)
+                fenced, unfenced_brokers = self._racks[self._names[position]]
+                broker = unfenced_brokers.next_broker(self._epoch)
                 if broker < 0:
                     broker = fenced.next_broker(self._epoch)
                 if broker >= 0:

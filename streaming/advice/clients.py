@@ -67,26 +67,26 @@ _JAVA_CLASSES: Final = {
     COOPERATIVE: "CooperativeStickyAssignor",
 }
 #: Options with other names in Spring Boot.
-_SPRING: Final = {
+_SPRING_OPTIONS: Final = {
     "max.poll.records": "spring.kafka.consumer.max-poll-records",
     "heartbeat.interval.ms": "spring.kafka.consumer.heartbeat-interval",
 }
 #: Client library → prefix of its consumer options.
 _PREFIXES: Final = {SPRING: "spring.kafka.consumer.properties.", STREAMS: "main.consumer.", SINK: "consumer.override."}
 #: Options of brokers, Streams and workers, which have the same name for every client.
-_UNPREFIXED: Final = ("group.initial.", "group.consumer.", "acceptable.", "num.standby.", "scheduled.", "connect.")
+_BARE_OPTIONS: Final = ("group.initial.", "group.consumer.", "acceptable.", "num.standby.", "scheduled.", "connect.")
 
 
 def option_of(client: ClientLibrary, name: str, value: str) -> tuple[str, str]:
     """Return a setting of the Java consumer with the option name and value of this client library."""
-    if name.startswith(_UNPREFIXED):
+    if name.startswith(_BARE_OPTIONS):
         return name, value
     if client in (KAFKA_PYTHON, AIOKAFKA):
         return name.replace(".", "_"), f"[{_JAVA_CLASSES[value]}]" if name == STRATEGY else value
     if name == STRATEGY and client is not LIBRDKAFKA:
         value = f"org.apache.kafka.clients.consumer.{_JAVA_CLASSES[value]}"
-    if client is SPRING and name in _SPRING:
-        return _SPRING[name], value
+    if client is SPRING and name in _SPRING_OPTIONS:
+        return _SPRING_OPTIONS[name], value
     return _PREFIXES.get(client, "") + name, value
 
 
@@ -116,7 +116,7 @@ class ClientConfiguration(NamedTuple):
 _DURATION: Final = re.compile(r"(\d{1,12})\s*(ms|s|m|h)?")
 _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 #: Names of Java's classes → short names of assignors.
-_SHORT_NAMES: Final = {java: short for short, java in _JAVA_CLASSES.items()}
+_SHORT_NAMES: Final = {java: short_name for short_name, java in _JAVA_CLASSES.items()}
 #: Prefixes of consumer options, longest first, and the client that uses the prefix; None: any client.
 _FILE_PREFIXES: Final[tuple[tuple[str, ClientLibrary | None], ...]] = (
     *((prefix, client) for client, prefix in _PREFIXES.items()),
@@ -142,8 +142,8 @@ def parse_configuration(source: str, text: str) -> ClientConfiguration:
     values: dict[str, str] = {}
     names: dict[str, str] = {}
     for name, value in _yaml(source, text) if source.endswith((".yaml", ".yml")) else _properties(text):
-        plain, sign = _java_name(name)
-        client = client or sign or _CLIENT_SPECIFIC_OPTIONS.get(plain)
+        plain, client_hint = _java_name(name)
+        client = client or client_hint or _CLIENT_SPECIFIC_OPTIONS.get(plain)
         values[plain], names[plain] = value, name
     if not values:
         raise BadInput(f"{source}: no setting found; write name=value lines, or YAML")

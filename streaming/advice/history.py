@@ -17,13 +17,13 @@ DAY_MS: Final = 86_400_000
 #: Length of the history that advice uses.
 WINDOW_MS: Final = 30 * DAY_MS
 #: Kinds of episodes in which the members of a group were restarted on purpose.
-DEPLOYS: Final = frozenset({"rolling-restart", "restart", "fleet-replaced", "surge", "recreate"})
+DEPLOY_KINDS: Final = frozenset({"rolling-restart", "restart", "fleet-replaced", "surge", "recreate"})
 #: Kinds of episodes in which members joined or departed.
-MEMBERSHIP_CHANGES: Final = DEPLOYS | {"scale-out", "scale-in", "crash", "poll-timeout", "zone-lost"}
+MEMBERSHIP_CHANGES: Final = DEPLOY_KINDS | {"scale-out", "scale-in", "crash", "poll-timeout", "zone-lost"}
 #: Default session timeout of clients since 3.0 (KIP-735), and of brokers for KIP-848.
 DEFAULT_SESSION_MS: Final = 45_000
 #: The smallest number of episodes with the same problem that counts as a pattern.
-MIN_TIMES: Final = 2
+MIN_COUNT: Final = 2
 #: Proven downtime that is worth a warning: each episode's longest stop of a partition, summed over 30 days.
 MIN_SAVED_MS: Final = 30_000
 
@@ -141,9 +141,9 @@ class GroupHistory:
         return self._longest_member_setting("max.poll.interval.ms", lambda member: member.rebalance_timeout_ms)
 
     def _longest_member_setting(self, option: str, setting_of_member: Callable[[LiveMember], int | None]) -> int | None:
-        set_ms = self.configuration and self.configuration.milliseconds(option)
+        configured_ms = self.configuration and self.configuration.milliseconds(option)
         members = () if self.live is None else self.live.members
-        return set_ms or max((setting_of_member(member) or 0 for member in members), default=0) or None
+        return configured_ms or max((setting_of_member(member) or 0 for member in members), default=0) or None
 
     @cached_property
     def restarts(self) -> list[MeasuredRestart]:

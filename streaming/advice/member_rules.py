@@ -7,7 +7,7 @@ from typing import Final
 
 from assignors.assignment import size
 from streaming.advice.clients import AIOKAFKA, COOPERATIVE, STRATEGY, ClientConfiguration
-from streaming.advice.history import MIN_SAVED_MS, MIN_TIMES, GroupHistory, incident_fact, longest_stops_ms, severity_of
+from streaming.advice.history import MIN_COUNT, MIN_SAVED_MS, GroupHistory, incident_fact, longest_stops_ms, severity_of
 from streaming.advice.model import Finding, Severity, list_text, make_evidence
 from streaming.episodes.story import count, member_list
 from streaming.records.diffs import Diff
@@ -87,7 +87,7 @@ def range_skew(history: GroupHistory) -> Finding | None:
     sizes = {member: size(share) for member, share in latest.members.items()}
     counts = Counter(topic for share in latest.members.values() for topic, numbers in share.items() for _ in numbers)
     most, least = max(sizes.values()), min(sizes.values())
-    if len(counts) < MIN_TIMES or most - least < MIN_TIMES or 2 * most < 3 * least:
+    if len(counts) < MIN_COUNT or most - least < MIN_COUNT or 2 * most < 3 * least:
         return None
     may_join = len(set(counts.values())) == 1
     who = member_list([member for member, number in sizes.items() if number == most], display_names(history.names))
@@ -106,7 +106,7 @@ def range_skew(history: GroupHistory) -> Finding | None:
 def metadata_rebalances(history: GroupHistory) -> Finding | None:
     """Rule: new, deleted and growing topics rebalance the group."""
     episodes = history.episodes_of(("subscription-change", "partition-growth", "topic-added", "topic-deleted"))
-    if len(episodes) <= MIN_TIMES:
+    if len(episodes) <= MIN_COUNT:
         return None
     text = f"Changed topics or subscriptions in {len(episodes)} of {count(len(history.recent_episodes), 'episode')}: "
     stops = longest_stops_ms(episodes)
@@ -125,7 +125,7 @@ def probing_rebalances(history: GroupHistory) -> Finding | None:
         probes[episode.episode] = causes.count(PROBING) or any(item.kind == PROBING for item in episode.evidence)
     episodes = [episode for episode in history.recent_episodes if probes[episode.episode]]
     total = sum(probes.values())
-    if history.kind != "streams" or total <= MIN_TIMES:
+    if history.kind != "streams" or total <= MIN_COUNT:
         return None
     return Finding(
         "info",
@@ -146,7 +146,7 @@ def known_fault(history: GroupHistory) -> Finding | None:
     text = f"Members without partitions left in {list_text(episodes)}, as aiokafka takes them for stuck ({link})"
     change = "Run no more members than partitions, or call getmany() without partitions; restart members that left"
     unsure = ("that nobody stopped these members: aiokafka gives no reason for a LeaveGroup",)
-    severity: Severity = "warning" if len(episodes) >= MIN_TIMES else "info"
+    severity: Severity = "warning" if len(episodes) >= MIN_COUNT else "info"
     return Finding(severity, [make_evidence(text, episodes, link=link)], change, unsure=unsure)
 
 

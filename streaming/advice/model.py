@@ -14,7 +14,7 @@ Severity = Literal["info", "warning", "critical"]
 Confidence = Literal["low", "medium", "high"]
 #: Severities of advice, from the least to the most severe.
 SEVERITIES: Final = ("info", "warning", "critical")
-_MOST_LISTED: Final = 5
+_MAX_LISTED_FACTS: Final = 5
 #: The document of a scenario file.
 Document = dict[str, Any]
 
@@ -27,7 +27,7 @@ class AdviceEvidence(Wire, frozen=True):
     figures: dict[str, int | str | list[str]] = field(default_factory=dict)
 
 
-class Saving(Wire, frozen=True):
+class CostSaving(Wire, frozen=True):
     """Saving by a change, computed from replayed episodes; pairs of figures are ``[as it was, with the change]``.
 
     ``episodes``: numbers of the replayed episodes. ``downtimeMs``: downtime summed over all partitions;
@@ -57,7 +57,7 @@ class Advice(Wire, frozen=True):
     severity: Severity
     evidence: list[AdviceEvidence]
     change: str
-    saving: Saving | None
+    saving: CostSaving | None
     confidence: Confidence
     title: str = ""
     client: str = ""
@@ -88,7 +88,7 @@ class Finding(NamedTuple):
     change: str
     settings: Mapping[str, str] = MappingProxyType({})
     replay: Replay | None = None
-    saving: Saving | None = None
+    saving: CostSaving | None = None
     unsure: tuple[str, ...] = ()
     confidence: Confidence | None = None
 
@@ -101,5 +101,5 @@ def make_evidence(text: str, episodes: Iterable[Episode] = (), **figures: int | 
 
 def list_text(episodes: Sequence[Episode]) -> str:
     """Return the numbers of episodes as text, such as ``episode 17`` or ``episodes 17, 12, 9 and 4 more``."""
-    numbers = listed((str(episode.episode) for episode in episodes), _MOST_LISTED)
+    numbers = listed((str(episode.episode) for episode in episodes), _MAX_LISTED_FACTS)
     return f"episode{'s' if len(episodes) > 1 else ''} {numbers}"

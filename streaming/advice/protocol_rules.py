@@ -7,21 +7,21 @@ from streaming.advice.clients import COOPERATIVE, LIBRDKAFKA, STRATEGY, ClientCo
 from streaming.advice.history import (
     DAY_MS,
     DEFAULT_SESSION_MS,
-    DEPLOYS,
+    DEPLOY_KINDS,
     MEMBERSHIP_CHANGES,
+    MIN_COUNT,
     MIN_SAVED_MS,
-    MIN_TIMES,
     GroupHistory,
     incident_fact,
     longest_stops_ms,
 )
 from streaming.advice.model import AdviceEvidence, Finding, Replay, list_text, make_evidence
-from streaming.episodes.identity import BY_CLIENT, BY_HOST, BY_INSTANCE_ID, BY_PATTERN, BY_POD, keys_of_owner
+from streaming.episodes.identity import BY_INSTANCE_ID, CLIENT_KEY, HOST_KEY, PATTERN_KEY, POD_KEY, keys_of_owner
 from streaming.episodes.story import count, duration, member_list, moment
 from streaming.records.episodes import Episode, EpisodeMembers
 
 _EAGER_ASSIGNORS: Final = ("range", "roundrobin", "sticky")
-_LASTING_ID: Final = "<an id that the member keeps across restarts>"
+_PERMANENT_ID_HINT: Final = "<an id that the member keeps across restarts>"
 #: The smallest group for which batches are recommended; in smaller groups, a batch would be most of the group.
 _MIN_BATCHED_MEMBERS: Final = 6
 
@@ -41,7 +41,7 @@ def cooperative_assignor(history: GroupHistory) -> Finding | None:
         else f"Stop all members, set {STRATEGY}={COOPERATIVE} and start them: {client.name} refuses eager and "
         "cooperative strategies in one list, so there is no rolling path"
     )
-    is_pattern = len(episodes) >= MIN_TIMES and longest_stops_ms(episodes) >= MIN_SAVED_MS
+    is_pattern = len(episodes) >= MIN_COUNT and longest_stops_ms(episodes) >= MIN_SAVED_MS
     return Finding(
         "warning" if is_pattern else "info",
         [_stop_evidence(episodes, f"{assignor} revokes every partition in each rebalance")],
@@ -70,7 +70,7 @@ def consumer_protocol(history: GroupHistory) -> Finding | None:
 
 def _interrupting_episodes(history: GroupHistory) -> list[Episode]:
     episodes = history.episodes_of(MEMBERSHIP_CHANGES)
-    return [episode for episode in episodes if episode.rebalances and episode.members.before >= MIN_TIMES]
+    return [episode for episode in episodes if episode.rebalances and episode.members.before >= MIN_COUNT]
 
 
 def _stop_evidence(episodes: Sequence[Episode], why: str) -> AdviceEvidence:
@@ -87,10 +87,10 @@ def static_membership(history: GroupHistory) -> Finding | None:
     """Rule: members restart faster than their sessions expire, but each restart rebalances the group."""
     restarts = [restart for restart in history.restarts if not restart.is_lost and restart.away_ms > 0]
     numbers = {restart.episode for restart in restarts}
-    episodes = [episode for episode in history.episodes_of(DEPLOYS) if episode.episode in numbers]
+    episodes = [episode for episode in history.episodes_of(DEPLOY_KINDS) if episode.episode in numbers]
     if history.kind != "consumer" or not history.names or history.static_members:
         return None
-    if len(restarts) < MIN_TIMES or not episodes:
+    if len(restarts) < MIN_COUNT or not episodes:
         return None
     session = history.session_timeout_ms or DEFAULT_SESSION_MS
     slowest = max(restart.away_ms for restart in restarts)
@@ -99,12 +99,12 @@ def static_membership(history: GroupHistory) -> Finding | None:
     evidence = make_evidence(text, episodes, restarts=len(restarts), slowestRestartMs=slowest, sessionTimeoutMs=session)
     pairs = [pair for episode in episodes for pair in episode.members.replaced]
     change = "Give each member a group.instance.id of its own, which survives its restarts: its client id does"
-    if not all(pair.by in (BY_HOST, BY_CLIENT, BY_INSTANCE_ID) for pair in pairs):
+    if not all(pair.by in (HOST_KEY, CLIENT_KEY, BY_INSTANCE_ID) for pair in pairs):
         change = (
             "Give each member a group.instance.id that survives its restarts: a StatefulSet's pod name or a host "
             "name. The pod name of a Deployment does not help, as no successor has it"
         )
-    settings = {"group.instance.id": _LASTING_ID}
+    settings = {"group.instance.id": _PERMANENT_ID_HINT}
     if slowest >= session:
         session = slowest * 3 // 2
         settings |= session_setting(history, session)
@@ -113,10 +113,10 @@ def static_membership(history: GroupHistory) -> Finding | None:
     return Finding("info", [evidence], change, settings, replay, unsure=session_unsure(history))
 
 
-def session_setting(history: GroupHistory, wanted_ms: int) -> dict[str, str]:
+def session_setting(history: GroupHistory, wanted_timeout_ms: int) -> dict[str, str]:
     """Return the option that sets the session timeout, rounded up to 5 s: on the broker (KIP-848) or the client."""
     name = "group.consumer.session.timeout.ms" if history.protocol == "consumer" else "session.timeout.ms"
-    return {name: str(-(-wanted_ms // 5000) * 5000)}
+    return {name: str(-(-wanted_timeout_ms // 5000) * 5000)}
 
 
 def session_unsure(history: GroupHistory) -> tuple[str, ...]:
@@ -138,7 +138,7 @@ def static_ids_change(history: GroupHistory) -> Finding | None:
         [make_evidence(text, episodes, departed=gone[:10], joined=new[:10])],
         "Use an id that a successor has too, such as a StatefulSet's pod name, or remove group.instance.id: as it "
         "is, the departed member's partitions wait for the session timeout, and the group rebalances all the same",
-        {"group.instance.id": _LASTING_ID},
+        {"group.instance.id": _PERMANENT_ID_HINT},
     )
 
 
@@ -147,14 +147,13 @@ def _changed_ids(members: EpisodeMembers) -> tuple[list[str], list[str]] | None:
     departed_ids, joined = [pair.left for pair in members.replaced], [pair.joined for pair in members.replaced]
     gone = _instances(members, [*members.left, *members.lost, *members.gone, *departed_ids])
     new = _instances(members, [*members.joined, *joined])
-    is_same_owner = not _owners(gone).isdisjoint(_owners(new))
-    return (gone, new) if is_same_owner and set(gone).isdisjoint(new) else None
+    return (gone, new) if not _owners(gone).isdisjoint(_owners(new)) and set(gone).isdisjoint(new) else None
 
 
 def _owners(ids: Sequence[str]) -> set[str]:
     """Return the constant parts of ids that change with each process: names of Deployments, or names before a UUID."""
     keys = [key for instance_id in ids for key in keys_of_owner(instance_id)]
-    return {owner for by, owner in keys if by in (BY_POD, BY_PATTERN)}
+    return {owner for by, owner in keys if by in (POD_KEY, PATTERN_KEY)}
 
 
 def _instances(members: EpisodeMembers, ids: Sequence[str]) -> list[str]:
@@ -179,7 +178,7 @@ def static_slot_held(history: GroupHistory) -> Finding | None:
     if history.session_timeout_ms:
         text += f": partitions waited for the session timeout of {duration(history.session_timeout_ms)}"
     return Finding(
-        "warning" if len(lists) >= MIN_TIMES else "info",
+        "warning" if len(lists) >= MIN_COUNT else "info",
         [make_evidence(text, episodes, instanceIds=names[:10], longestStopsMs=longest_stops_ms(episodes))],
         "When you scale in, remove static members with Admin.removeMembersFromConsumerGroup, or close them with "
         "CloseOptions.GroupMembershipOperation.LEAVE_GROUP (Java 4.1, KIP-1092)",
@@ -254,7 +253,7 @@ def mixed_subscriptions(history: GroupHistory) -> Finding | None:
     for member in history.live.members:
         if member.topics:
             members.setdefault(tuple(sorted(member.topics)), []).append(member.member_id)
-    if len(members) < MIN_TIMES:
+    if len(members) < MIN_COUNT:
         return None
     names = history.live.names
     parts = [f"{member_list(ids, names)} to {', '.join(topics[:3])}" for topics, ids in sorted(members.items())[:3]]

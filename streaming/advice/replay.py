@@ -9,8 +9,8 @@ from typing import Final
 
 from assignors.errors import BadInput
 from streaming.advice.clients import COOPERATIVE
-from streaming.advice.history import DEPLOYS, GroupHistory
-from streaming.advice.model import Document, Finding, Replay, Saving, list_text, make_evidence
+from streaming.advice.history import DEPLOY_KINDS, GroupHistory
+from streaming.advice.model import CostSaving, Document, Finding, Replay, list_text, make_evidence
 from streaming.episodes.story import bounds, count, duration, moment
 from streaming.protocols.vocabulary import TimingModel
 from streaming.records.downtime import add_bounds
@@ -23,10 +23,10 @@ from streaming.simulation.past_episode import past_change
 #: A saving of less than this share of the downtime is within the error of a forecast.
 MIN_SAVED_SHARE: Final = 0.1
 #: The largest number of a group's episodes that are replayed for one piece of advice.
-MOST_REPLAYED: Final = 5
-#: The most work for one episode, which is events × members + :data:`_FIXED_WORK`; a unit is about 50 µs of simulation.
-MOST_WORK: Final = 40_000
-_FIXED_WORK: Final = 40
+MAX_REPLAYED_EPISODES: Final = 5
+#: The most work for one episode, which is events × members + :data:`_BASE_WORK`; a unit is about 50 µs of simulation.
+MAX_SIMULATION_WORK: Final = 40_000
+_BASE_WORK: Final = 40
 #: The most work for one episode of which the shortest and the longest forecast are simulated too.
 _MAX_EXTREME_SCENARIO_WORK: Final = 4000
 #: A replayed episode, and its simulated cost without and with the change.
@@ -35,9 +35,9 @@ _Comparison = tuple[Episode, ChangeCost, ChangeCost]
 
 @dataclass
 class Budget:
-    """Simulation work left for replays of past episodes, mainly events × members; see :data:`MOST_WORK`."""
+    """Simulation work left for replays of past episodes, mainly events × members; see :data:`MAX_SIMULATION_WORK`."""
 
-    work: int = 4 * MOST_WORK
+    work: int = 4 * MAX_SIMULATION_WORK
 
 
 @dataclass
@@ -48,11 +48,11 @@ class Replayer:
     budget: Budget = field(default_factory=Budget)
     _costs: dict[tuple[int, str | None, str | None, int], ChangeCost | None] = field(default_factory=dict)
 
-    def saving(self, replay: Replay) -> Saving | None:
+    def saving(self, replay: Replay) -> CostSaving | None:
         """Return the saving that a change would have brought in past episodes; None if no episode can be replayed."""
         costs = ((each, self._cost(each, Replay(())), self._cost(each, replay)) for each in replay.episodes)
         complete = ((each, before, after) for each, before, after in costs if before is not None and after is not None)
-        comparisons = list(islice(complete, MOST_REPLAYED))
+        comparisons = list(islice(complete, MAX_REPLAYED_EPISODES))
         return _total_saving(comparisons) if comparisons else None
 
     def _cost(self, episode: Episode, replay: Replay) -> ChangeCost | None:
@@ -68,9 +68,9 @@ class Replayer:
         if len(diffs) < episode.round_count:
             return None
         start, _, document, _ = past_change(episode, diffs, self.history.live, {})
-        work = len(document["events"]) * len(document["members"]) + _FIXED_WORK
+        work = len(document["events"]) * len(document["members"]) + _BASE_WORK
         extreme_scenarios = [*_extreme_scenarios(document)] if work <= _MAX_EXTREME_SCENARIO_WORK else []
-        if work > MOST_WORK or work * (1 + len(extreme_scenarios)) > self.budget.work:
+        if work > MAX_SIMULATION_WORK or work * (1 + len(extreme_scenarios)) > self.budget.work:
             return None
         self.budget.work -= work * (1 + len(extreme_scenarios))
         way = find_way(replay.way or start.way, start.protocol, start.assignor)
@@ -84,11 +84,11 @@ class Replayer:
         return usual._replace(range_ms=(min(downtimes), max(downtimes))) if extreme_scenarios else usual
 
 
-def _total_saving(pairs: Sequence[_Comparison]) -> Saving:
-    rounds = _sums(pairs, lambda cost: cost.simulation.result.round_count)
-    moved = _sums(pairs, lambda cost: cost.simulation.result.moved)
-    downtime = _sums(pairs, lambda cost: cost.total_ms)
-    least, most = _sums(pairs, lambda cost: cost.range_ms[0]), _sums(pairs, lambda cost: cost.range_ms[1])
+def _total_saving(pairs: Sequence[_Comparison]) -> CostSaving:
+    rounds = _sum_bounds(pairs, lambda cost: cost.simulation.result.round_count)
+    moved = _sum_bounds(pairs, lambda cost: cost.simulation.result.moved)
+    downtime = _sum_bounds(pairs, lambda cost: cost.total_ms)
+    least, most = _sum_bounds(pairs, lambda cost: cost.range_ms[0]), _sum_bounds(pairs, lambda cost: cost.range_ms[1])
     ranges = ((least[0], most[0]), (least[1], most[1])) if all(cost.range_ms[1] for _, cost, _ in pairs) else None
     episodes = [episode for episode, _, _ in pairs]
     measured = _total_bounds([episode.downtime.total_ms for episode in episodes if episode.downtime is not None])
@@ -97,7 +97,7 @@ def _total_saving(pairs: Sequence[_Comparison]) -> Saving:
     text += f"{count(len(pairs), 'replayed episode')}, all partitions together; {rounds[1]} instead of "
     text += f"{count(rounds[0], 'round')}, {moved[1]} instead of {count(moved[0], 'move')}"
     text += f"; by how fast members react, {bounds(ranges[1])} instead of {bounds(ranges[0])}" if ranges else ""
-    return Saving(
+    return CostSaving(
         text=text if measured is None else f"{text} (measured then: {bounds(measured)})",
         episodes=[episode.episode for episode in episodes],
         rounds=rounds,
@@ -113,13 +113,13 @@ def _total_bounds(all_bounds: Sequence[Bounds]) -> Bounds | None:
     return reduce(add_bounds, all_bounds) if all_bounds else None
 
 
-def is_worthwhile(saving: Saving) -> bool:
+def is_worthwhile(saving: CostSaving) -> bool:
     """Return True if advice lowers the downtime by more than the error of a forecast."""
     before, after = saving.downtime_ms or (1, 0)
     return before > 0 and before - after >= MIN_SAVED_SHARE * before
 
 
-def _sums(pairs: Sequence[_Comparison], figure: Callable[[ChangeCost], int]) -> tuple[int, int]:
+def _sum_bounds(pairs: Sequence[_Comparison], figure: Callable[[ChangeCost], int]) -> tuple[int, int]:
     return sum(figure(before) for _, before, _ in pairs), sum(figure(after) for _, _, after in pairs)
 
 
@@ -159,7 +159,7 @@ def _crashes_to_bounces(document: Document, how: str) -> Document:
     return {**document, "events": sorted(events, key=lambda event: event["at"])}
 
 
-def _in_batches(document: Document, parallel: int) -> Document:
+def _restart_in_batches(document: Document, parallel: int) -> Document:
     """Return the scenario with ``parallel`` members restarted at once; downtimes and pauses stay the same."""
     bounces = [event for event in document["events"] if "bounce" in event]
     if not bounces:
@@ -177,10 +177,10 @@ _SCENARIO_EDITS: Final[Mapping[str, Callable[[Document, int], Document]]] = {
     "closing": lambda document, _: _crashes_to_bounces(document, "bounce"),
     "session": lambda document, session_ms: {**document, "session_timeout_ms": session_ms},
     "pauses": lambda document, session_ms: {**_crashes_to_bounces(document, "pause"), "session_timeout_ms": session_ms},
-    "batches": _in_batches,
+    "batches": _restart_in_batches,
 }
 #: Kinds of deploys, including those that static membership keeps free of rebalances.
-_COMPARED: Final = DEPLOYS | {"static-bounce"}
+_COMPARED: Final = DEPLOY_KINDS | {"static-bounce"}
 #: Way to rebalance → the rule that recommends this way.
 _RULES: Final = {"cooperative": "cooperative-assignor", "consumer": "consumer-protocol", "static": "static-membership"}
 
@@ -191,7 +191,7 @@ def applied_changes(replayer: Replayer) -> Iterator[tuple[str, Finding]]:
     ways = [_protocol_label(episode) for episode in deploys]
     number = sum(1 for _ in takewhile(lambda way: way == ways[0], ways))
     if 0 < number < len(deploys) and ways[0] in _RULES:
-        yield f"{_RULES[ways[0]]}/applied", _compared(ways[0], deploys[number:], deploys[:number], replayer)
+        yield f"{_RULES[ways[0]]}/applied", _compare_way(ways[0], deploys[number:], deploys[:number], replayer)
 
 
 def _protocol_label(episode: Episode) -> str:
@@ -203,7 +203,7 @@ def _protocol_label(episode: Episode) -> str:
     return "cooperative" if episode.assignor == COOPERATIVE else "eager"
 
 
-def _compared(way: str, before: Sequence[Episode], after: Sequence[Episode], replayer: Replayer) -> Finding:
+def _compare_way(way: str, before: Sequence[Episode], after: Sequence[Episode], replayer: Replayer) -> Finding:
     earlier, later = _downtime_per_deploy(before), _downtime_per_deploy(after)
     forecast = replayer.saving(Replay(before, way=way))
     text = f"{bounds(later)} instead of {bounds(earlier)} a deploy, all partitions together"
@@ -216,7 +216,7 @@ def _compared(way: str, before: Sequence[Episode], after: Sequence[Episode], rep
         "info",
         [make_evidence(f"{since}: {text}; {deploys}", [*before, *after], beforeMs=earlier[0], afterMs=later[0])],
         "Nothing: it helped" if is_better else "Nothing: the bounds overlap, so no gain is proven yet",
-        saving=Saving(text=text, downtime_ms=None if forecast is None else forecast.downtime_ms, measured_ms=later),
+        saving=CostSaving(text=text, downtime_ms=None if forecast is None else forecast.downtime_ms, measured_ms=later),
         confidence="high" if is_better else "low",
     )
 

@@ -7,9 +7,9 @@ from streaming.advice import member_rules as members
 from streaming.advice import protocol_rules as protocols
 from streaming.advice import timeout_rules as timeouts
 from streaming.advice.clients import ClientConfiguration, option_of
-from streaming.advice.history import DEPLOYS, MEMBERSHIP_CHANGES, WINDOW_MS, GroupHistory, longest_stops_ms
+from streaming.advice.history import DEPLOY_KINDS, MEMBERSHIP_CHANGES, WINDOW_MS, GroupHistory, longest_stops_ms
 from streaming.advice.model import SEVERITIES, Advice, Finding
-from streaming.advice.replay import MOST_REPLAYED, Budget, Replayer, applied_changes, is_worthwhile
+from streaming.advice.replay import MAX_REPLAYED_EPISODES, Budget, Replayer, applied_changes, is_worthwhile
 from streaming.records.episodes import Episode
 
 #: Rule id → the rule's title, and its function of a group's history. The id is also the rule's section in :data:`DOCS`.
@@ -74,8 +74,8 @@ def episodes_to_read(episodes: Iterable[Episode], now_ms: int) -> list[Episode]:
     chosen: list[Episode] = []
     rounds = 0
     for group_episodes in sorted(by_group.values(), key=longest_stops_ms, reverse=True):
-        group_episodes.sort(key=lambda episode: (episode.kind not in DEPLOYS, -episode.episode))
-        for episode in group_episodes[: 2 * MOST_REPLAYED]:
+        group_episodes.sort(key=lambda episode: (episode.kind not in DEPLOY_KINDS, -episode.episode))
+        for episode in group_episodes[: 2 * MAX_REPLAYED_EPISODES]:
             rounds += len(episode.rounds)
             if rounds <= MOST_ROUNDS:
                 chosen.append(episode)

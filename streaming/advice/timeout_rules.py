@@ -9,15 +9,15 @@ from msgspec import UNSET
 from streaming.advice.clients import LIBRDKAFKA, ClientConfiguration
 from streaming.advice.history import (
     DEFAULT_SESSION_MS,
-    MIN_TIMES,
+    MIN_COUNT,
     GroupHistory,
     incident_fact,
     longest_stops_ms,
     severity_of,
 )
-from streaming.advice.model import Finding, Replay, Saving, list_text, make_evidence
+from streaming.advice.model import CostSaving, Finding, Replay, list_text, make_evidence
 from streaming.advice.protocol_rules import session_setting, session_unsure
-from streaming.episodes.identity import BY_HOST, BY_INSTANCE_ID, BY_MEMBER
+from streaming.episodes.identity import BY_INSTANCE_ID, HOST_KEY, MEMBER_KEY
 from streaming.episodes.story import count, display_names_of, duration
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode
@@ -26,7 +26,7 @@ from streaming.records.names import shorten_random_id
 #: Default of the brokers' setting ``group.max.session.timeout.ms``.
 _MAX_SESSION_MS: Final = 1_800_000
 #: The smallest number of heartbeats per session timeout, by the documentation of heartbeat.interval.ms.
-_LEAST_HEARTBEATS: Final = 3
+_MIN_HEARTBEATS: Final = 3
 #: Longest duration of a first start whose joins a longer initial delay would combine into one rebalance.
 _MAX_INITIAL_MS: Final = 60_000
 #: Kafka's default of ``scheduled.rebalance.max.delay.ms``.
@@ -44,8 +44,8 @@ def session_timeout_short(history: GroupHistory) -> Finding | None:
         wanted, edit = min(away * 3 // 2, _MAX_SESSION_MS), "session"
         text = f"Static members were away for up to {duration(away)} and lost their places in {list_text(episodes)}"
     else:
-        episodes = _lost_and_back(history, (BY_HOST, BY_MEMBER))
-        if len(episodes) < MIN_TIMES or session is None or session >= DEFAULT_SESSION_MS:
+        episodes = _lost_and_back(history, (HOST_KEY, MEMBER_KEY))
+        if len(episodes) < MIN_COUNT or session is None or session >= DEFAULT_SESSION_MS:
             return None
         wanted, edit = DEFAULT_SESSION_MS, "pauses"
         text = f"Sessions expired in {list_text(episodes)}, and the same clients came back from the same hosts"
@@ -69,10 +69,10 @@ def _lost_and_back(history: GroupHistory, by: Sequence[str]) -> list[Episode]:
 
 def missing_leave(history: GroupHistory) -> Finding | None:
     """Rule: restarted members did not leave the group, as they were killed or did not close their consumer."""
-    restarted = ("crash", "rolling-restart", "restart")
-    episodes = [episode for episode in history.episodes_of(restarted) if _is_killed(history, episode)]
+    restart_kinds = ("crash", "rolling-restart", "restart")
+    episodes = [episode for episode in history.episodes_of(restart_kinds) if _has_killed_members(history, episode)]
     restarts = sum(len(episode.members.replaced) for episode in episodes)
-    if restarts < MIN_TIMES or history.static_members:
+    if restarts < MIN_COUNT or history.static_members:
         return None
     names, session = display_names_of(episodes[0].members), history.session_timeout_ms
     back = [names.get(pair.joined) or shorten_random_id(pair.joined) for pair in episodes[0].members.replaced]
@@ -88,13 +88,13 @@ def missing_leave(history: GroupHistory) -> Finding | None:
     )
 
 
-def _is_killed(history: GroupHistory, episode: Episode) -> bool:
+def _has_killed_members(history: GroupHistory, episode: Episode) -> bool:
     causes = {diff.cause.kind for diff in history.rounds.get(episode.episode, ())}
     causes |= {item.kind or "" for item in episode.evidence}
     if episode.kind != "crash" and "member.fenced" not in causes:
         return False
     pairs = episode.members.replaced
-    is_new = any(pair.by not in (BY_HOST, BY_MEMBER, BY_INSTANCE_ID) for pair in pairs)
+    is_new = any(pair.by not in (HOST_KEY, MEMBER_KEY, BY_INSTANCE_ID) for pair in pairs)
     return bool(pairs) and (is_new or 2 * len(pairs) > episode.members.before)
 
 
@@ -140,9 +140,9 @@ def rebalance_timeout(history: GroupHistory) -> Finding | None:
 
 def initial_delay(history: GroupHistory) -> Finding | None:
     """Rule: first starts of the group take several rebalances, as members join one after the other."""
-    starts = [start for start in history.episodes_of(("first-start",)) if start.sure and start.rebalances > MIN_TIMES]
+    starts = [start for start in history.episodes_of(("first-start",)) if start.sure and start.rebalances > MIN_COUNT]
     starts = [start for start in starts if start.updated_at - start.opened_at <= _MAX_INITIAL_MS]
-    if len(starts) < MIN_TIMES or not history.is_classic:
+    if len(starts) < MIN_COUNT or not history.is_classic:
         return None
     spread, rebalances = (max(episode.updated_at - episode.opened_at for episode in starts), starts[0].rebalances)
     text = f"First starts took several rebalances in {list_text(starts)}, {rebalances} in the newest: members joined "
@@ -164,9 +164,9 @@ def scheduled_delay(history: GroupHistory) -> Finding | None:
     departures = [departure for episode in episodes for departure in by_episode[episode.episode]]
     if history.kind != "connect" or not departures:
         return None
-    slowest, longest = max(back_ms for _, back_ms, _ in departures), max(delay_ms for delay_ms, _, _ in departures)
+    slowest, longest = max(away_ms for _, away_ms, _ in departures), max(delay_ms for delay_ms, _, _ in departures)
     wanted = -(-slowest * 3 // 2 // 5000) * 5000
-    if longest < MIN_TIMES * wanted:
+    if longest < MIN_COUNT * wanted:
         return None
     text = f"Workers were back within {duration(slowest)} in {list_text(episodes)}; tasks wait {duration(longest)}"
     text += " (scheduled.rebalance.max.delay.ms"
@@ -182,7 +182,7 @@ def scheduled_delay(history: GroupHistory) -> Finding | None:
         [make_evidence(text, episodes, restarts=len(departures), slowestRestartMs=slowest, delayMs=longest)],
         f"Lower scheduled.rebalance.max.delay.ms to {wanted} on all workers",
         {"scheduled.rebalance.max.delay.ms": str(wanted)},
-        saving=Saving(text=f"{saving}, all tasks together", episodes=numbers, downtime_ms=waits),
+        saving=CostSaving(text=f"{saving}, all tasks together", episodes=numbers, downtime_ms=waits),
     )
 
 
@@ -199,7 +199,7 @@ def _departures(rounds: Sequence[Diff]) -> Iterator[tuple[int, int, int]]:
 def heartbeat_interval(config: ClientConfiguration) -> Finding | None:
     """Rule: too few heartbeats fit into a session timeout."""
     heartbeat, session = config.milliseconds("heartbeat.interval.ms"), config.milliseconds("session.timeout.ms")
-    if not heartbeat or not session or heartbeat * _LEAST_HEARTBEATS <= session:
+    if not heartbeat or not session or heartbeat * _MIN_HEARTBEATS <= session:
         return None
     is_refused = heartbeat >= session
     why = "clients refuse that" if is_refused else f"a session has {count(session // heartbeat, 'heartbeat')} only"
@@ -208,5 +208,5 @@ def heartbeat_interval(config: ClientConfiguration) -> Finding | None:
         "critical" if is_refused else "warning",
         [make_evidence(text, heartbeatIntervalMs=heartbeat, sessionTimeoutMs=session)],
         "Set heartbeat.interval.ms to a third of session.timeout.ms at most",
-        {"heartbeat.interval.ms": str(session // _LEAST_HEARTBEATS)},
+        {"heartbeat.interval.ms": str(session // _MIN_HEARTBEATS)},
     )

@@ -92,8 +92,8 @@ def list_(settings: "Settings", *, as_json: AsJson = False) -> None:
     """List dead letters with their partitions, offsets and reasons."""
     from streaming.kafka.dead_letters import read
 
-    letters = read(settings)
-    answer(letters, map(dead_letter_table, [letters]), as_json=as_json)  # `letters` can be read only once
+    dead_letters = read(settings)
+    answer(dead_letters, map(dead_letter_table, [dead_letters]), as_json=as_json)  # can be read only once
 
 
 @dlt.command(epilog=example("rebalance-monitor dlt resubmit 0:17 2:4", "rebalance-monitor dlt resubmit --all"))
@@ -115,8 +115,8 @@ def resubmit(
         raise BadInput("Name the dead letters to publish again: PARTITION:OFFSET …, or --all.")
     from streaming.kafka import dead_letters
 
-    letters = dead_letters.read(settings)
-    sent = dead_letters.resubmit(settings, letters if everything else dead_letters.pick(letters, places or []))
+    records = dead_letters.read(settings)
+    sent = dead_letters.resubmit(settings, records if everything else dead_letters.pick_letters(records, places or []))
     print_line(f"{sent} published to {settings.topics.membership}")
 
 
@@ -136,10 +136,10 @@ def topics(
         raise typer.Exit(1)
 
 
-def dead_letter_table(letters: "Iterable[DeadLetter]") -> Table:
+def dead_letter_table(dead_letter_list: "Iterable[DeadLetter]") -> Table:
     """Return a table with one row per dead letter: its place, the reason, and its source."""
     rows = []
-    for letter in letters:
+    for letter in dead_letter_list:
         place = f"{letter.partition}:{letter.offset}"
         source = f"{letter.source_topic} {letter.source_partition}:{letter.source_offset}"
         key = None if letter.key is None else letter.key.decode(errors="backslashreplace")

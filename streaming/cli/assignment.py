@@ -16,7 +16,7 @@ from assignors.errors import BadInput, InvalidGroup, MonitorError
 from assignors.explain import explain
 from assignors.model import Assignment, Member, Topic, TopicPartitions, check_group
 from streaming.cli.json_lines import answer_lines, error_answer, read_object, standard_input
-from streaming.cli.options import AsJson, AsTable, MaxLineBytes, flag, offline
+from streaming.cli.options import AsJson, MaxLineBytes, TableOption, flag, offline
 from streaming.cli.output import writer
 
 #: Limits above the size of any cluster or group. A larger line is a mistake, and its answer would take long.
@@ -199,7 +199,7 @@ def assign(
         "--compare", "Compare range, roundrobin, sticky and cooperative-sticky: what each would move."
     ),
     as_json: AsJson = False,
-    as_table: AsTable = False,
+    as_table: TableOption = False,
     max_line_bytes: MaxLineBytes = None,
 ) -> None:
     """Compute the assignments that Kafka would make.

@@ -20,7 +20,7 @@ from assignors.placement.evenness import Evenness, check_placement
 from assignors.placement.replicas import Broker, InvalidPlacement, Placement, assign_replicas, place_striped
 from streaming.cli.assignment import GroupQuery, compute_assignment, parse_group, sort_shares
 from streaming.cli.json_lines import answer_lines, read_object, standard_input
-from streaming.cli.options import AsJson, AsTable, MaxLineBytes, flag, offline, option
+from streaming.cli.options import AsJson, MaxLineBytes, TableOption, flag, offline, option
 from streaming.cli.output import writer
 
 PlacementMethod = Literal["admin-utils", "striped"]
@@ -181,7 +181,7 @@ def check(
     *,
     exact: bool = flag("--exact", "The assignment must equal the one that the assignor computes."),
     as_json: AsJson = False,
-    as_table: AsTable = False,
+    as_table: TableOption = False,
     max_line_bytes: MaxLineBytes = None,
 ) -> None:
     """Check assignments and replica placements against Kafka's rules.
@@ -217,7 +217,7 @@ def place(
     start_partition: int = option("N", "Number of the first new partition.", 0),
     seed: int | None = option("N", "Seed of java.util.Random.", None, show_default="random"),
     as_json: AsJson = False,
-    as_table: AsTable = False,
+    as_table: TableOption = False,
 ) -> None:
     """Compute the replica placement of new partitions: their brokers, the preferred leader first."""
     start_options: dict[str, Any] = {"start_index": start_index, "shift": shift, "start_partition": start_partition}

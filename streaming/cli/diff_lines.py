@@ -73,7 +73,7 @@ def clock(timestamp: int) -> str:
         return str(timestamp)
 
 
-def utc(timestamp: int) -> str:
+def to_utc(timestamp: int) -> str:
     """Return a timestamp (ms) as text: ``2026-01-31 09:14:00 UTC``."""
     text = rfc3339(timestamp)
     return f"{text[:10]} {text[11:19]} UTC"
@@ -111,7 +111,9 @@ def status_text(status: GroupStatus, names: Mapping[str, str], newest: Episode |
     """Return ``rebalancing since 09:14:07 UTC (member c-3 joined), waiting for c-1 (2 min 10 s left)``."""
     removed_at = _removal_times(newest)
     is_recent = abs(now_ms - status.since) < _DAY_MS
-    text = status_word(status.status).append(f" since {utc(status.since)[11:] if is_recent else utc(status.since)}")
+    text = status_word(status.status).append(
+        f" since {to_utc(status.since)[11:] if is_recent else to_utc(status.since)}"
+    )
     if status.reason and status.status != "storming":  # the reason of a storm is the episode's story
         text.append(f" ({short_member(with_display_names(status.reason, names))})")
     members = []

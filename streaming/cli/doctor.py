@@ -124,8 +124,8 @@ def _check_coordinator_log(path: Path) -> CheckResult:
     tail.close()
     counts = log.counts
     problem = counts.problem(is_whole=True)
-    undated_text = f", {counts.undated} without a timestamp that can be read" if counts.undated else ""
-    understood_text = f"{counts.understood} of {counts.read} lines understood{undated_text}"
+    undated_text = f", {counts.undated_lines} without a timestamp that can be read" if counts.undated_lines else ""
+    understood_text = f"{counts.understood_messages} of {counts.read} lines understood{undated_text}"
     return CheckResult("log", problem is None, f"{path}: {problem or understood_text}")
 
 

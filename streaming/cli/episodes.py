@@ -11,7 +11,7 @@ from msgspec import Struct
 from rich.table import Column, Table
 
 from assignors.errors import BadInput
-from streaming.cli.diff_lines import kind_of, short_member, status_text, status_word, utc
+from streaming.cli.diff_lines import kind_of, short_member, status_text, status_word, to_utc
 from streaming.cli.options import AsJson, GroupId, connected, duration_option, flag, now_ms, time_option
 from streaming.cli.output import answer, read_records, standard_output
 from streaming.episodes.status import group_status
@@ -27,7 +27,7 @@ from streaming.records.names import display_names, names_text, with_display_name
 from streaming.settings.config import Settings
 
 #: The most members that ``why`` lists per kind of change.
-_MAX_LISTED: Final = 20
+_MAX_LISTED_PAIRS: Final = 20
 _AT_HELP = "Show the episode that was open at this time: RFC 3339, or milliseconds since the epoch."
 
 
@@ -84,7 +84,7 @@ def _reason_and_source(item: Evidence, names: Mapping[str, str]) -> tuple[str, s
 
 
 def _member_lines(members: EpisodeMembers, names: Mapping[str, str]) -> Iterator[SafeText]:
-    for pair in members.replaced[:_MAX_LISTED]:
+    for pair in members.replaced[:_MAX_LISTED_PAIRS]:
         left, joined = (names.get(member, short_member(member)) for member in (pair.left, pair.joined))
         text = f"{joined} rejoined" if left == joined else f"{left} → {joined}"
         yield SafeText(f"  {'replaced':<9}", "cyan").append(text).append(f"  by {pair.by}", "dim")
@@ -95,7 +95,7 @@ def _member_lines(members: EpisodeMembers, names: Mapping[str, str]) -> Iterator
         ("crashed", members.lost, "red"),
         ("gone", members.gone, "yellow"),
     ):
-        for member_id in ids[:_MAX_LISTED]:
+        for member_id in ids[:_MAX_LISTED_PAIRS]:
             yield SafeText(f"  {word:<9}", colour).append(names.get(member_id, short_member(member_id)))
         yield from _not_listed_text(len(ids))
     if members.omitted:
@@ -103,13 +103,13 @@ def _member_lines(members: EpisodeMembers, names: Mapping[str, str]) -> Iterator
 
 
 def _not_listed_text(number: int) -> Iterator[SafeText]:
-    if number > _MAX_LISTED:
-        yield SafeText(f"  {'':<9}and {number - _MAX_LISTED} more, see --json", "dim")
+    if number > _MAX_LISTED_PAIRS:
+        yield SafeText(f"  {'':<9}and {number - _MAX_LISTED_PAIRS} more, see --json", "dim")
 
 
 def _rounds_text(episode: Episode) -> str:
     text = f"{episode.round_count} in {count(episode.rebalances, 'rebalance')}"
-    text += f", {utc(episode.opened_at)} to {utc(episode.updated_at)}"
+    text += f", {to_utc(episode.opened_at)} to {to_utc(episode.updated_at)}"
     text += f"; {count(episode.moved, 'partition')} moved"
     return text + (f", {episode.moved_again} of them more than once" if episode.moved_again else "")
 
@@ -145,7 +145,7 @@ def compare(
         raise BadInput(f"group {group_id}: no episode {missing[0]}; known names: {numbers}")
     episodes = (episode_by_number[before], episode_by_number[after])
     changes = figure_changes(*episodes)
-    heads = [f"{episode.episode}: {kind_of(episode)}, {utc(episode.opened_at)}" for episode in episodes]
+    heads = [f"{episode.episode}: {kind_of(episode)}, {to_utc(episode.opened_at)}" for episode in episodes]
     answer(changes, [change_table(group_id, heads, changes)], as_json=as_json)
 
 
@@ -230,7 +230,7 @@ def cost_table(lines: list[CostLine], *, by_episode: bool) -> Table:
     """Return a terminal table of costs, with one row per line."""
     rows = []
     for line in lines:
-        name = line.group_id if line.episode is None else f"{line.episode} {line.kind}, {utc(line.since)}"
+        name = line.group_id if line.episode is None else f"{line.episode} {line.kind}, {to_utc(line.since)}"
         texts = (bounds_text(bounds, is_time=name.endswith("_ms")) for name, bounds in _cost_bounds(line.cost).items())
         rows.append((name, line.cost.episodes, line.cost.rebalances, line.cost.moved, *texts))
     counts = map(right, ("episodes", "rebalances", "moved"))

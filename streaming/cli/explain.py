@@ -68,9 +68,9 @@ def explain(
         screen = console(soft_wrap=True)
         for line in report_lines(stories, counts):
             screen.print(line)
-    if as_json or html_file is not None or not counts.understood:
+    if as_json or html_file is not None or not counts.understood_lines:
         show_unknown(counts)
-    if not counts.understood:
+    if not counts.understood_lines:
         raise typer.Exit(1)
 
 
@@ -131,7 +131,7 @@ def report_lines(stories: Iterable[GroupStory], counts: LineCounts) -> Iterator[
         if story.unknown:
             yield SafeText(f"  not in the logs: {'; '.join(story.unknown)}", "dim")
         yield SafeText()
-    yield SafeText(f"{counts.read:,} lines read, {counts.understood:,} understood", "dim")
+    yield SafeText(f"{counts.read:,} lines read, {counts.understood_lines:,} understood", "dim")
     yield from (SafeText(line, "dim") for line in _not_understood_lines(counts))
 
 
@@ -176,8 +176,9 @@ def _round_line(log_round: LogRound) -> SafeText:
 
 
 def _not_understood_lines(counts: LineCounts) -> Iterator[str]:
-    if counts.without_group:
-        yield f"{counts.without_group:,} lines are left out: their log does not name the group (librdkafka: debug=cgrp)"
+    if counts.lines_without_group:
+        count = counts.lines_without_group
+        yield f"{count:,} lines are left out: their log does not name the group (librdkafka: debug=cgrp)"
     if counts.not_understood:
         yield f"{counts.not_understood:,} lines speak of rebalances and were not understood, such as:"
         yield from (f"  {example}" for example in counts.examples)
@@ -185,11 +186,11 @@ def _not_understood_lines(counts: LineCounts) -> Iterator[str]:
 
 def show_unknown(counts: LineCounts) -> None:
     """Print the lines that were not understood, and the supported log layouts, on standard error."""
-    if not counts.understood:
+    if not counts.understood_lines:
         warn(f"none of {counts.read:,} lines is one that explain understands")
     for line in _not_understood_lines(counts):
         warn(line)
-    if not counts.understood:
+    if not counts.understood_lines:
         warn(f"known: logs of Kafka 2.0 to 4.3, of its clients and the output of its tools, in {KNOWN_LAYOUTS}")
 
 

@@ -57,7 +57,7 @@ def forecast(
     restart = changes.RollingRestart(parallel, down, between)
     change = changes.single_change(
         restart if rolling_restart else None,
-        None if scale is None else changes.Scale(scale),
+        None if scale is None else changes.ScaleChange(scale),
         None if deploy is None else _parse_deploy(deploy, restart),
         None if from_ is None else changes.PastEpisode(from_),
     )
@@ -70,7 +70,7 @@ def forecast(
 
 
 def _parse_deploy(name: str, restart: changes.RollingRestart) -> changes.Rollout | changes.Deploy:
-    if name in changes.ROLLOUTS and not Path(name).exists():
+    if name in changes.ROLLOUT_STRATEGIES and not Path(name).exists():
         return changes.Rollout(name, restart)
     return changes.Deploy(load_deploy_file(name))
 
@@ -110,7 +110,7 @@ def migrate(
     with Progress("events simulated") as progress:
         forecasts = (forecast_past_episode(*step, group, times) for step in zip(past_steps, diffs, strict=True))
         happened = list(zip(past_steps, forecasts, strict=True))
-        plan = plan_migration(group, targets, restart=restart, times=times, happened=happened, on_step=progress.step)
+        plan = plan_migration(group, targets, restart=restart, times=times, past_steps=happened, on_step=progress.step)
     answer([plan], migration_lines(plan, len(group.members)), as_json=as_json)
 
 

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Column, Table
 
 from assignors.errors import BadInput
-from streaming.cli.diff_lines import cause_text, kind_of, share_text, short_member, status_text, status_word, utc
+from streaming.cli.diff_lines import cause_text, kind_of, share_text, short_member, status_text, status_word, to_utc
 from streaming.cli.episodes import bounds_text
 from streaming.cli.options import AsJson, GroupFlag, GroupId, connected, now_ms, option, time_option
 from streaming.cli.output import Progress, answer, read_records, warn_skipped
@@ -31,8 +31,8 @@ from streaming.recording.overview import (
     OwnerLine,
     group_overview,
     group_overviews,
-    newest_first,
     owner_lines,
+    sort_newest_first,
 )
 from streaming.recording.ownership import PartitionOwner, partition_owners
 from streaming.records.episodes import Episode, Incident
@@ -54,7 +54,7 @@ def groups(settings: Settings, *, at: int | None = _AT_OPTION, as_json: AsJson =
     overviews = group_overviews(*records, now_ms=now_ms() if at is None else at, levels=settings.slo, lags=lags)
 
     def lines() -> Iterator[Table | SafeText]:
-        for record in newest_first(records.incidents):
+        for record in sort_newest_first(records.incidents):
             if record.incident.scope == "cluster":
                 yield incident_line(record.incident)
         yield group_table(overviews)
@@ -76,7 +76,7 @@ def top(
     as_json: AsJson = False,
 ) -> None:
     """Show the groups in the worst status first, refreshed in place. Into a pipe: one reading after the other."""
-    screen = console(wide=True)
+    screen = console(is_wide=True)
     with Live(console=screen, auto_refresh=False, transient=True) as live:
         for number in itertools.islice(itertools.count(), readings):
             if number:
@@ -160,7 +160,7 @@ def _budget_text(budget: ErrorBudget | None) -> SafeText:
 
 def incident_line(incident: Incident) -> SafeText:
     """Return an incident as ``storm since 2026-01-31 09:14:00 UTC  checkout does not settle.``."""
-    line = SafeText().append(incident.kind, "bold red").append(f" since {utc(incident.opened_at)}")
+    line = SafeText().append(incident.kind, "bold red").append(f" since {to_utc(incident.opened_at)}")
     return line.append(f"  {incident.story}")
 
 
@@ -172,7 +172,7 @@ def group_lines(overview: GroupOverview, now_ms: int) -> Iterator[Table | SafeTe
     head.append(f", {count(len(lines), 'member')}")
     number = f"epoch {latest.group_epoch}" if latest.generation is None else f"generation {latest.generation}"
     assignor = f", {latest.assignor}" if latest.assignor else ""
-    yield head.append(f"  {latest.protocol}{assignor}, {number} since {utc(latest.timestamp)}", "dim")
+    yield head.append(f"  {latest.protocol}{assignor}, {number} since {to_utc(latest.timestamp)}", "dim")
     yield from (incident_line(record.incident) for record in overview.incidents)
     if lines:
         yield owner_table(lines)
@@ -182,7 +182,7 @@ def group_lines(overview: GroupOverview, now_ms: int) -> Iterator[Table | SafeTe
 
 def episode_table(episodes: Iterable[Episode]) -> Table:
     """Return a table with one row per episode."""
-    rows = ((e.episode, kind_of(e), status_word(e.status), utc(e.opened_at), e.story) for e in episodes)
+    rows = ((e.episode, kind_of(e), status_word(e.status), to_utc(e.opened_at), e.story) for e in episodes)
     return table((right("episode"), "kind", "status", nowrap("began"), wide_column("story")), rows)
 
 
@@ -243,7 +243,7 @@ def partition_owner_table(owners: Iterable[PartitionOwner]) -> Table:
         name = SafeText(_join_names(group.owners, last.names) or "nobody", "" if group.owners else "bold red")
         before = _join_names(last.before, last.names) or "nobody"
         why = ": ".join([cause, *(short_member(with_display_names(reason, last.names)) for reason in reasons)])
-        rows.append((SafeText(group.group_id, "bold"), name, utc(group.since), before, why))
+        rows.append((SafeText(group.group_id, "bold"), name, to_utc(group.since), before, why))
     return table((fold("group"), fold("owner"), nowrap("since"), fold("before"), wide_column("why")), rows)
 
 

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from rich.table import Table
 
 from assignors.errors import BadInput
-from streaming.cli.diff_lines import utc
+from streaming.cli.diff_lines import to_utc
 from streaming.cli.options import AsJson, GroupFlag, GroupId, connected, duration_option, example, flag, now_ms, option
 from streaming.cli.output import answer, read_records
 from streaming.episodes.story import bounds
@@ -18,7 +18,7 @@ from streaming.kafka.compacted_topics import read_incident_records
 from streaming.kafka.producer import EventProducer
 from streaming.process import print_line
 from streaming.process.terminal import SafeText, fold, nowrap, right, table, wide_column
-from streaming.recording.overview import concerns_group, newest_first
+from streaming.recording.overview import concerns_group, sort_newest_first
 from streaming.records.codec import raw_records
 from streaming.records.episodes import Incident, IncidentRecord
 from streaming.records.events import Event, IncidentAcknowledged
@@ -48,7 +48,7 @@ def list_incidents(
     """
     if context.invoked_subcommand is not None:
         return
-    listed = newest_first(_read_incidents(settings, group_id), closed=all_of_them)
+    listed = sort_newest_first(_read_incidents(settings, group_id), closed=all_of_them)
     empty_text = f"no {'' if all_of_them else 'open '}incidents"
     shown = incident_table(record.incident for record in listed) if listed else empty_text
     answer(raw_records(listed), [shown], as_json=as_json)
@@ -87,7 +87,7 @@ def _publish_acknowledgement(
     settings: Settings, group_id: str, number: int, text: str | None, by: str | None, *, muted_ms: int | None = None
 ) -> None:
     records = _read_incidents(settings, group_id)
-    if not any((r.incident.group_id, r.incident.incident) == (group_id, number) for r in newest_first(records)):
+    if not any((r.incident.group_id, r.incident.incident) == (group_id, number) for r in sort_newest_first(records)):
         raise BadInput(
             f"group {group_id}: no open incident {number}; `rebalance-monitor incidents --group {group_id}` lists them"
         )
@@ -117,8 +117,8 @@ def incident_table(listed: Iterable[Incident]) -> Table:
             incident.incident,
             incident.kind,
             SafeText(incident.status, "bold red" if incident.status == "open" else "dim"),
-            utc(incident.opened_at),
-            incident.closed_at and utc(incident.closed_at),
+            to_utc(incident.opened_at),
+            incident.closed_at and to_utc(incident.closed_at),
             incident.times,
             incident.story + _pauses_text(incident),
         )

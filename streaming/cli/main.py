@@ -71,8 +71,8 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-def build(called: str | None) -> typer.Typer:
-    """Return the command line: every command is listed, but only ``called`` is imported, so that `--help` is fast.
+def build(command_name: str | None) -> typer.Typer:
+    """Return the command line: every command is listed, but only ``command_name`` is imported: `--help` is fast.
 
     The list of commands is in panels. A command's own help is plain text, as Rich would cut long option names.
     """
@@ -91,12 +91,12 @@ def build(called: str | None) -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-        rich_markup_mode=None if called in COMMANDS else "rich",
+        rich_markup_mode=None if command_name in COMMANDS else "rich",
         epilog="Example: rebalance-monitor demo",
     )
     app.callback()(root)
     for name, (panel, module_name, line) in COMMANDS.items():
-        if name != called:
+        if name != command_name:
             app.command(name, help=line, rich_help_panel=panel)(lambda: None)  # the command is only listed
             continue
         command = getattr(import_module(f"streaming.cli.{module_name}"), name.replace("-", "_"))
@@ -169,11 +169,11 @@ def main() -> NoReturn:
     _prepare_standard_streams()
     arguments = sys.argv[1:]
     verbose = "--verbose" in arguments
-    called = next((word for word in arguments if not word.startswith("-")), None)
-    if sys.stdout is None and called not in SERVICES:
+    command_name = next((word for word in arguments if not word.startswith("-")), None)
+    if sys.stdout is None and command_name not in SERVICES:
         _exit(3, "Standard output is closed; give it a file or a pipe.")
     try:
-        status = build(called)(arguments or ["--help"], standalone_mode=False) or 0
+        status = build(command_name)(arguments or ["--help"], standalone_mode=False) or 0
         if sys.stdout is not None:
             sys.stdout.flush()
         sys.exit(status)

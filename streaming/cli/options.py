@@ -60,7 +60,7 @@ MetricsPort = Annotated[
     int | None,
     shared_option("--metrics-port", "PORT", "Port of the metrics.", min=0, max=65535, show_default="no metrics"),
 ]
-AsTable = Annotated[bool, typer.Option("--table", help="Print a table, also into a pipe.")]
+TableOption = Annotated[bool, typer.Option("--table", help="Print a table, also into a pipe.")]
 MaxLineBytes = Annotated[
     int | None,
     shared_option(
@@ -185,7 +185,7 @@ def _with_options(
     return run
 
 
-_MS_OF_UNIT: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+_MS_PER_UNIT: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 #: Units that are written out, as in Spark's intervals (``2 seconds``), without the plural's s.
 _UNIT_BY_WORD = {"millisecond": "ms", "second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h", "day": "d"}
 #: The most digits of a time. Python refuses to parse numbers with thousands of digits.
@@ -195,7 +195,7 @@ _MAX_TIME_DIGITS: Final = 18
 def duration_ms(text: str, option: str, *, minimum: int = 1) -> int:
     """Parse ``500ms``, ``20s``, ``2 seconds``, ``5m``, ``12h``, ``30d`` or ``8w``, the value of ``option``, to ms."""
     match = re.fullmatch(r"([0-9]{1,9})\s*([a-z]+)", text.strip().lower(), re.ASCII)
-    unit = _MS_OF_UNIT.get(_UNIT_BY_WORD.get(match[2].removesuffix("s"), match[2])) if match is not None else None
+    unit = _MS_PER_UNIT.get(_UNIT_BY_WORD.get(match[2].removesuffix("s"), match[2])) if match is not None else None
     if match is None or unit is None or (duration := int(match[1]) * unit) < minimum:
         raise BadInput(f"{option} {text}: write 500ms, 20s, 5m, 12h, 30d or 8w{', more than 0' if minimum else ''}")
     return duration

@@ -46,7 +46,7 @@ def partition_chooser(
     _require_range("--record-size", record_size, 1)
     _require_range("--batch-size", batch_size, 1)
     random = JavaRandom(secrets.randbits(48) if seed is None else seed)
-    sticky = BuiltInPartitioner(partitions, batch_size, random.next_signed)
+    sticky = BuiltInPartitioner(partitions, batch_size, random.next_signed_int)
     return lambda _: sticky.append(record_size)
 
 

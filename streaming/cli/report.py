@@ -11,7 +11,7 @@ from assignors import __version__
 from assignors.errors import BadInput
 from streaming.advice.rules import advise_all
 from streaming.cli.advise import read_histories
-from streaming.cli.diff_lines import kind_of, utc
+from streaming.cli.diff_lines import kind_of, to_utc
 from streaming.cli.episodes import cost_lines, cost_table, episode_lines
 from streaming.cli.groups import episode_table, group_table, owner_table
 from streaming.cli.incidents import incident_table
@@ -22,7 +22,7 @@ from streaming.kafka.group_reader import read_rounds
 from streaming.process import escape_unprintable, print_line
 from streaming.process.children import open_private
 from streaming.recording import overview
-from streaming.recording.report import ReportSection, ReportTable, as_html, as_markdown, round_table, timeline
+from streaming.recording.report import ReportSection, ReportTable, as_markdown, render_html, round_table, timeline
 from streaming.records.diffs import UnknownGroup
 from streaming.records.episodes import Episode
 from streaming.settings.config import Settings
@@ -51,14 +51,14 @@ def report(
     now = now_ms()
     records = read_records(read_groups, settings, group_id)
     if group_id is None:
-        title = f"Rebalances of all groups, {utc(now)}"
+        title = f"Rebalances of all groups, {to_utc(now)}"
         sections = list(_cluster_sections(records, now, now - since))
     else:
         chosen = _find_episode(group_id, records, episode)
-        title = f"{group_id}: {kind_of(chosen)}, {utc(chosen.opened_at)}"
+        title = f"{group_id}: {kind_of(chosen)}, {to_utc(chosen.opened_at)}"
         sections = list(_group_sections(settings, chosen, records, now))
-    sections.append(ReportSection("About", [f"rebalance-monitor {__version__}, written {utc(now)}. Times are UTC."]))
-    text = (as_html if format_ == "html" else as_markdown)(escape_unprintable(title), sections)
+    sections.append(ReportSection("About", [f"rebalance-monitor {__version__}, written {to_utc(now)}. Times are UTC."]))
+    text = (render_html if format_ == "html" else as_markdown)(escape_unprintable(title), sections)
     with file_errors(f"--output {output}"), open_private(output, "wb") as file:
         file.write(text.encode())
     print_line(f"{output}: {len(text):,} characters")
@@ -85,7 +85,7 @@ def _group_sections(settings: Settings, chosen: Episode, records: GroupRecords, 
     until = chosen.closed_at or now_ms
     incidents = [
         record.incident
-        for record in overview.newest_first(records.incidents, closed=True)
+        for record in overview.sort_newest_first(records.incidents, closed=True)
         if overview.concerns_group(record.incident, group_id)
         and record.incident.opened_at <= until
         and (record.incident.closed_at or now_ms) >= chosen.opened_at
@@ -102,8 +102,8 @@ def _group_sections(settings: Settings, chosen: Episode, records: GroupRecords, 
         if rows:
             heads = ("severity", "advice", "evidence", "change", "saves")
             yield ReportSection("Advice", table=ReportTable(heads, rows))
-    newest_first = (record.episode for record in overview.sort_episodes(records.episodes)[::-1])
-    other_episodes = [episode for episode in newest_first if episode.episode != chosen.episode][:10]
+    newest_episodes = (record.episode for record in overview.sort_episodes(records.episodes)[::-1])
+    other_episodes = [episode for episode in newest_episodes if episode.episode != chosen.episode][:10]
     if other_episodes:
         yield ReportSection("Other episodes", table=_as_report_table(episode_table(other_episodes)))
 
@@ -111,7 +111,7 @@ def _group_sections(settings: Settings, chosen: Episode, records: GroupRecords, 
 def _cluster_sections(records: GroupRecords, now_ms: int, begin: int) -> Iterator[ReportSection]:
     incidents = [
         record.incident
-        for record in overview.newest_first(records.incidents, closed=True)
+        for record in overview.sort_newest_first(records.incidents, closed=True)
         if (record.incident.closed_at or now_ms) >= begin
     ]
     incidents.sort(key=lambda incident: (incident.scope != "cluster", incident.status != "open"))
@@ -120,7 +120,7 @@ def _cluster_sections(records: GroupRecords, now_ms: int, begin: int) -> Iterato
     groups = group_table(overview.group_overviews(*records, now_ms=now_ms))
     yield ReportSection("Groups", table=_as_report_table(groups))
     recent_episodes = overview.since(records.episodes, begin)
-    yield ReportSection(f"Cost since {utc(begin)}", table=_cost_table(recent_episodes, by_episode=False))
+    yield ReportSection(f"Cost since {to_utc(begin)}", table=_cost_table(recent_episodes, by_episode=False))
 
 
 def _cost_table(episodes: list[Episode], *, by_episode: bool) -> ReportTable:

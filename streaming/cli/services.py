@@ -72,7 +72,7 @@ def run(
     from streaming.kafka.clients import check_reachable
     from streaming.kafka.heartbeats import require_no_collector
     from streaming.kafka.topics import ensure_topics
-    from streaming.process.children import Child, Children
+    from streaming.process.children import Child, ChildProcesses
     from streaming.serve.server import open_socket
     from streaming.spark.checkpoint import require_unused
 
@@ -88,7 +88,7 @@ def run(
         "stream": ["--checkpoint", checkpoint],
         "serve": ["--port", str(port)],
     }
-    with Children() as children:
+    with ChildProcesses() as children:
         for name, words in components.items():
             if not stop.is_set():
                 children.add(Child(name, ["streaming", name, *session.arguments, *words]))
@@ -138,7 +138,7 @@ def serve(
     )
     clusters: list[Cluster] = []
     readers: list[BackgroundReader] = []
-    for settings in session.settings.each_cluster:
+    for settings in session.settings.cluster_settings:
         name, heartbeat_tracker, lags = settings.kafka.cluster_name, HeartbeatTracker(settings), LagReader(settings)
         readers += heartbeat_tracker, lags
         history = database.with_stem(f"{database.stem}-{name}") if clusters and database else database

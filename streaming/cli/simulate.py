@@ -17,11 +17,11 @@ from streaming.cli.output import answer
 from streaming.episodes.story import listed
 from streaming.process import print_line
 from streaming.process.terminal import SafeText, fold, nowrap, right, table, wide_column
-from streaming.protocols.families import FAMILIES
+from streaming.protocols.families import PROTOCOL_FAMILIES
 from streaming.simulation import builtin_scenarios
 from streaming.simulation.builtin_scenarios import BUILTIN_SCENARIOS
 from streaming.simulation.event_loop import protocol_assignor_pairs, run_scenario
-from streaming.simulation.parse import MAX_JSON, load_scenario, parse_document
+from streaming.simulation.parse import MAX_JSON_BYTES, load_scenario, parse_document
 from streaming.simulation.results import SimulatedRound, Simulation, simulations_document
 from streaming.simulation.scenario import InvalidScenario, Scenario
 
@@ -77,8 +77,7 @@ def simulate(
 
 def load_scenario_file(name: str, members: int | None, partitions: int | None) -> Scenario:
     """Return the scenario in a file or standard input, or the built-in scenario with this name and size."""
-    is_builtin = name in BUILTIN_SCENARIOS and not Path(name).exists()
-    text = None if is_builtin else _read_text(name, "SCENARIO")
+    text = None if name in BUILTIN_SCENARIOS and not Path(name).exists() else _read_text(name, "SCENARIO")
     if text is None:  # the error about an unknown name lists the built-in scenarios
         return builtin_scenarios.load_builtin_scenario(name, members, partitions)
     if members is not None or partitions is not None:
@@ -103,9 +102,9 @@ def _read_text(name: str, what: str) -> str | None:
         raise InvalidScenario(f"{what}: missing; give a file, - (standard input) or a built-in scenario (see --list)")
     try:
         if name == "-":
-            return sys.stdin.read(MAX_JSON + 1)
+            return sys.stdin.read(MAX_JSON_BYTES + 1)
         with Path(name).open(encoding="utf-8") as file:
-            return file.read(MAX_JSON + 1)
+            return file.read(MAX_JSON_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -124,7 +123,7 @@ def builtin_scenario_yaml(name: str, members: int | None, partitions: int | None
 
 
 #: The most members that are listed per round.
-_MAX_LISTED = 20
+_MAX_LISTED_MEMBERS = 20
 _COLUMNS = "p·s down: partition-seconds without a consumer · gap: the longest of one partition · rest: settled after"
 
 
@@ -141,7 +140,7 @@ def simulation_lines(simulations: Sequence[Simulation], max_rows: int) -> Iterat
 
 def _comparison_table(simulations: Sequence[Simulation]) -> Table:
     # The rounds' headings name the assignors. The table does so only for non-default assignors, to fit into 80 columns.
-    has_assignors = any(run.assignor != FAMILIES[run.protocol].default for run in simulations)
+    has_assignors = any(run.assignor != PROTOCOL_FAMILIES[run.protocol].default for run in simulations)
     rows = []
     for run in simulations:
         result = run.result
@@ -158,8 +157,8 @@ def _round_table(simulation: Simulation, max_rows: int) -> Table:
     number = "epoch" if simulation.protocol == "consumer" else "generation"
     rows: list[tuple[object, ...]] = []
     for record in rounds[:max_rows]:
-        cause = cause_text(record.reason.kind, listed(record.reason.members, _MAX_LISTED))
-        changes = listed(_change_texts(record), _MAX_LISTED)
+        cause = cause_text(record.reason.kind, listed(record.reason.members, _MAX_LISTED_MEMBERS))
+        changes = listed(_change_texts(record), _MAX_LISTED_MEMBERS)
         rows.append((f"{record.at / 1000:.1f}", record.number, record.round, cause, changes))
     if len(rounds) > max_rows:
         rows.append(("", "", "", f"{len(rounds) - max_rows} more rounds (--rows)", ""))

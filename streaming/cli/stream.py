@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 #: Ranges of the numbers of buckets and tasks. Every bucket has a row in each tick, and more tasks don't pay off.
 _BUCKETS_RANGE, _TASKS_RANGE = {"min": 1, "max": 2**20}, {"min": 1, "max": 100_000}
-_RESIZE, _DEFAULT_BUCKETS = "`stream resize` changes it.", "as in the checkpoint, or 16"
+_RESIZE_HINT, _DEFAULT_BUCKETS = "`stream resize` changes it.", "as in the checkpoint, or 16"
 _QUIET = "Seconds without a round after which an episode is closed."
 _ListedDiffs = Literal["auto", "all", "changed"]
 _DIFFS_HELP = "Members that diffs list; auto: only changed ones in large groups."
@@ -46,9 +46,9 @@ def run_stream(
         "--trigger-interval", "Time between batches, such as 500ms.", None, minimum=0, show_default="none"
     ),
     buckets: int | None = option(
-        "N", f"State buckets that groups share; {_RESIZE}", None, show_default=_DEFAULT_BUCKETS, **_BUCKETS_RANGE
+        "N", f"State buckets that groups share; {_RESIZE_HINT}", None, show_default=_DEFAULT_BUCKETS, **_BUCKETS_RANGE
     ),
-    shuffle_partitions: int = option("N", f"Tasks of a batch, for a new checkpoint; {_RESIZE}", 2, **_TASKS_RANGE),
+    shuffle_partitions: int = option("N", f"Tasks of a batch, for a new checkpoint; {_RESIZE_HINT}", 2, **_TASKS_RANGE),
     forget_after: int = duration_option("--forget-after", "Drop the state of a group that is empty this long.", "7d"),
     episodes: bool | None = flag(
         "--episodes/--no-episodes", "Publish episodes and incidents.", None, show_default="as in the settings, or yes"
@@ -130,8 +130,8 @@ def resize(
     """Change the numbers of buckets and shuffle partitions of a stopped checkpoint. No cluster is needed."""
     from streaming.spark.resize import resize
 
-    resized = resize(checkpoint, buckets, shuffle_partitions, dry_run=dry_run)
-    answer([resized], resized.lines(), as_json=as_json)
+    resize_result = resize(checkpoint, buckets, shuffle_partitions, dry_run=dry_run)
+    answer([resize_result], resize_result.lines(), as_json=as_json)
 
 
 @stream.command("archive", epilog=options.example("rebalance-monitor stream archive --output monitor.tar.gz"))

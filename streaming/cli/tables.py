@@ -11,7 +11,7 @@ from streaming.process.terminal import SafeText, console, fold, nowrap, right, t
 
 def table_writer(shown: Callable[[Any], Table]) -> Callable[[Any], None]:
     """Return a function that prints an answer as a table, or the answer's error as text."""
-    screen = console(wide=True)
+    screen = console(is_wide=True)
 
     def write(answer: Any) -> None:
         if error := answer.get("error"):

@@ -89,7 +89,7 @@ def _preview_table(results: Sequence[Preview], chosen: Preview | None) -> Table:
     for preview in results:
         is_chosen = preview is chosen
         row = ["→" if is_chosen else "", preview.way.protocol, preview.way.assignor]
-        local_count, with_replicas = preview.local
+        local_count, with_replicas = preview.rack_local_counts
         notes = ("now" if preview.own else "", f"{preview.unowned} without a consumer" if preview.unowned else "")
         row += (
             [*[""] * 5, preview.problem]

@@ -9,7 +9,7 @@ from typing import BinaryIO, Final
 
 from msgspec import UNSET, structs
 
-from assignors.assignment import minus, normalize, union
+from assignors.assignment import normalize, subtract, union
 from assignors.errors import OutsideFailure
 from streaming.collect.broker_log.events import CoordinatorEvent
 from streaming.collect.broker_log.group_reasons import LOG_SOURCE, GroupReasons
@@ -117,7 +117,7 @@ def stop_event(event: Event, reasons: GroupReasons, previous: GroupObserved | No
             continue
         revoked = union(member.assigned, member.owned)
         if data.protocol == COOPERATIVE and member.member_id in owned_now:
-            revoked = minus(member.owned, union(member.assigned, owned_now[member.member_id]))
+            revoked = subtract(member.owned, union(member.assigned, owned_now[member.member_id]))
         if revoked:
             stops.append(Stop(partitions=normalize(revoked), stopped_before=logged.stopped_before[member.member_id]))
     if not stops:
@@ -150,8 +150,8 @@ class BrokerReasons:
                 self._reported.add(path)
                 _log.warning("coordinator log %s: %s", path, problem)
             total.read += log.counts.read
-            total.understood += log.counts.understood
-            total.undated += log.counts.undated
+            total.understood_messages += log.counts.understood_messages
+            total.undated_lines += log.counts.undated_lines
         return total
 
     def close(self) -> None:

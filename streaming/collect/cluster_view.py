@@ -120,6 +120,6 @@ class ClusterView:
                 self._hosts.setdefault(host, {})[group_id] = at_ms
         for host in sorted(self._hosts.keys() - present_hosts):
             last_seen = self._hosts.pop(host)
-            lost = {group_id: seen_ms for group_id, seen_ms in last_seen.items() if at_ms - seen_ms <= _LOSS_WINDOW_MS}
+            lost = {group_id: last_ms for group_id, last_ms in last_seen.items() if at_ms - last_ms <= _LOSS_WINDOW_MS}
             if len(lost) >= _MIN_GROUPS:
                 yield ClusterChange("mass-restart", host.lstrip("/"), min(lost.values()), sorted(lost))

@@ -95,7 +95,7 @@ class Collector(BaseCollector):
                 self._rebalances.log(event, now)
 
         self._metrics.logged(self._logs.read(add_line))
-        outcomes = [outcome for item in batch.outcomes if self._can_use(item) for outcome in self._add_reasons(item)]
+        outcomes = [outcome for item in batch.outcomes if self._is_usable(item) for outcome in self._add_reasons(item)]
         # Subscriptions are complete once every partition was read to its end.
         is_complete = not batch.behind and not self._stop.is_set()
         items = self._counts_publisher.add_counts(
@@ -130,12 +130,12 @@ class Collector(BaseCollector):
             self._confirm_ownership(batch)
         self._heartbeats.write(up_to=time.time() if batch.is_up_to_date else None, positions=batch.place.offsets)
 
-    def _can_use(self, outcome: Outcome) -> bool:
+    def _is_usable(self, outcome: Outcome) -> bool:
         """False for a record of a newer Kafka version; such a record is counted and skipped."""
         if isinstance(outcome, CollectedEvent):
-            self._layout.used()
+            self._layout.mark_used()
         elif isinstance(outcome.error, NewerRecord):
-            self._metrics.newer.inc()
+            self._metrics.newer_count.inc()
             if str(outcome.error) not in self._groups_with_newer_records:
                 self._groups_with_newer_records.add(str(outcome.error))
                 _log.warning("%s: %s is newer than this collector and skipped; update it", OFFSETS_TOPIC, outcome.error)

@@ -49,23 +49,23 @@ class CommitPauses:
         self._snapshot, leaders, changes = snapshot, snapshot.coordinators, list[ClusterChange]()
         for key, (change, until) in [*self._open.items()]:
             groups = {name: group for name in change.groups if (group := group_of(name)) is not None}
-            waiting = [name for name, group in groups.items() if _is_awaited(group.commits, change.since)]
+            waiting = [name for name, group in groups.items() if _is_commit_awaited(group.commits, change.since)]
             if waiting and (not leaders or None in {leaders[coordinator_partition(n, len(leaders))] for n in waiting}):
                 self._open[key] = change, now + _MAX_COMMIT_PAUSE_MS
             elif not waiting or now >= until:
                 del self._open[key]
-                changes.append(structs.replace(change, pauses=_pauses(change, groups)))
+                changes.append(structs.replace(change, pauses=_find_pauses(change, groups)))
         data = ClusterObserved(group_id=CLUSTER, timestamp=now, brokers=self._brokers, changes=changes)
         return Event(self._source, f"pauses/{now}", data) if changes else None
 
 
-def _is_awaited(commits: CommitIntervals, since: int) -> bool:
+def _is_commit_awaited(commits: CommitIntervals, since: int) -> bool:
     """Return whether a group committed regularly before a change at ``since`` and has not committed after it."""
     last, usual = commits.last, commits.usual_ms
     return last is not None and usual is not None and since - _MAX_NOTICE_DELAY_MS - usual <= last <= since
 
 
-def _pauses(change: ClusterChange, groups: Mapping[str, KnownGroup]) -> GroupPauses:
+def _find_pauses(change: ClusterChange, groups: Mapping[str, KnownGroup]) -> GroupPauses:
     resumed = {name: group.commits for name, group in groups.items() if (group.commits.last or 0) > change.since}
     gaps = {n: c.gap for n, c in resumed.items() if c.gap and c.gap.due >= change.since - _MAX_NOTICE_DELAY_MS}
     longest = sorted(gaps, key=lambda name: (-gaps[name].bounds[1], name))

@@ -32,13 +32,13 @@ def is_outdated(data: events.GroupObserved, published: Mapping[str, events.Topic
         return True
     if data.holds_tasks:
         return False
-    highest: dict[str, int] = {}
+    newest: dict[str, int] = {}
     for member in data.members:
         for share in (member.assigned, member.target or {}, member.pending_revocation):
             for topic, partitions in share.items():
-                highest[topic] = max(highest.get(topic, -1), *partitions, -1)
-    is_new = any(topic not in published or number >= published[topic].partitions for topic, number in highest.items())
-    return is_new or any(published[topic].partitions and topic not in highest for topic in topics)
+                newest[topic] = max(newest.get(topic, -1), *partitions, -1)
+    is_new = any(topic not in published or number >= published[topic].partitions for topic, number in newest.items())
+    return is_new or any(published[topic].partitions and topic not in newest for topic in topics)
 
 
 def partitions_changed(

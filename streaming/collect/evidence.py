@@ -56,16 +56,16 @@ def removal_evidence(
         if last_commit is None:
             continue
         silence_ms = max(0, at - last_commit)
-        surely_alive = max_silence_ms if timeout is None else timeout - timeout // 3
+        max_alive_ms = max_silence_ms if timeout is None else timeout - timeout // 3
         reason = f"last offset commit {silence_ms} ms before it was gone"
         if timeout is not None:
             reason += f", session timeout {timeout} ms"
         kind = UNSURE_CAUSE
         if member.pending_revocation:
             reason += "; it still had partitions to give up: can't tell a crash from a leave"
-        elif surely_alive is not None and silence_ms < surely_alive:
+        elif max_alive_ms is not None and silence_ms < max_alive_ms:
             kind = "member.left"
-            reason += f": its session can't have run out within {surely_alive} ms, it left"
+            reason += f": its session can't have run out within {max_alive_ms} ms, it left"
         elif protocol == "classic" and timeout is not None and silence_ms >= timeout:
             if silence_ms > 2 * timeout:
                 continue  # the member is idle

@@ -76,14 +76,13 @@ class Fold:
         self._timestamp: int | None = None
         #: The last record of each group that changed in this run, and of each group whose commits in it are evidence.
         self._deferred_records: dict[str, RawRecord] = {}
-        self._resuming: dict[str, RawRecord] = {}
+        self._resumed_records: dict[str, RawRecord] = {}
         self.held: dict[str, RawRecord] = {}
         self._outcomes: list[Outcome] = []
 
     def add(self, record: RawRecord) -> list[Outcome]:
         """Add the next record; if its timestamp is new, return the events and rejected records of earlier records."""
-        has_run_ended = self.open_offset is not None and record.timestamp != self._timestamp
-        outcomes = self.settle() if has_run_ended else []
+        outcomes = self.settle() if self.open_offset is not None and record.timestamp != self._timestamp else []
         if record.offset >= self.start:
             self._begin_publishing()
         outcomes += self._release_deferred(record.timestamp)
@@ -102,11 +101,11 @@ class Fold:
 
     def settle(self) -> list[Outcome]:
         """End the current run of records with one timestamp; return their outcomes: events and rejected records."""
-        for group_id, record in self._resuming.items():
+        for group_id, record in self._resumed_records.items():
             self._defer_resumed(self.groups[group_id], record)
-        self._resuming = {}
+        self._resumed_records = {}
         for group_id, record in self._deferred_records.items():
-            if self.groups[group_id].defer(record):
+            if self.groups[group_id].defer_record(record):
                 self.held[group_id] = record
             else:
                 self._publish(self.groups[group_id], record)
@@ -154,7 +153,7 @@ class Fold:
             self._keep_offset(entry)
             is_evidence = group is not None and self._apply_commit(group.owners, entry)
             if is_evidence:
-                self._resuming[entry.group_id] = record
+                self._resumed_records[entry.group_id] = record
             return is_evidence
         if not 0 <= record.timestamp <= MAX_TIMESTAMP:
             raise MalformedRecord(f"timestamp: {record.timestamp} is not a time in milliseconds")

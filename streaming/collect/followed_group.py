@@ -91,7 +91,7 @@ class FollowedGroup(CoordinatedGroup):
         """True if a snapshot at ``timestamp`` is too soon (:data:`COALESCE_MS`) after the last one."""
         return 0 <= timestamp - self.published_at < COALESCE_MS
 
-    def defer(self, record: RawRecord) -> bool:
+    def defer_record(self, record: RawRecord) -> bool:
         """Return True if the snapshot of a large, rebalancing group must wait, because the last one is too recent.
 
         The partition owners are updated at once, because later commits are compared with them.
@@ -133,7 +133,7 @@ class FollowedGroup(CoordinatedGroup):
             evidence += [
                 *departure_evidence(before, now, self.owners, self.max_silence_ms),
                 *probing_rebalance(before, now),
-                *self._move(record, leader_since),
+                *self._apply_move(record, leader_since),
             ]
         elif before is None and self.is_new and (now.generation or 0) > 1:
             evidence = [_GROUP_CREATED_EVIDENCE]
@@ -144,7 +144,7 @@ class FollowedGroup(CoordinatedGroup):
         self.leader_epoch = record.leader_epoch
         return structs.replace(now, evidence=evidence) if evidence else now
 
-    def _move(self, record: RawRecord, leader_since: int) -> list[Evidence]:
+    def _apply_move(self, record: RawRecord, leader_since: int) -> list[Evidence]:
         """Return evidence that another broker became coordinator shortly before this record.
 
         Empty if ``record`` is the new leader's first record: the time of the move is then unknown, maybe days ago.

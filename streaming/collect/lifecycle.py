@@ -16,7 +16,7 @@ from streaming.collect.cluster_view import ClusterView
 from streaming.collect.counts import CountsPublisher, PublishedState
 from streaming.collect.publisher import Publisher, output_topics
 from streaming.kafka.access import refusal, require_permissions
-from streaming.kafka.clients import ClusterUnavailable, is_temporary, wait_reachable
+from streaming.kafka.clients import ClusterUnavailable, is_temporary, wait_until_reachable
 from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.metadata import IdentityWatch, request_identities
 from streaming.kafka.security import CredentialRenewal
@@ -90,7 +90,7 @@ class BaseCollector(ABC):
                 if problem is not None:
                     raise problem from error
                 _log.warning("the cluster does not answer (%s): waiting, then going on from what was published", error)
-                wait_reachable(self._settings.kafka, self._stop)
+                wait_until_reachable(self._settings.kafka, self._stop)
         _log.info("stopped")
 
     def _permanent_error(self, error: KafkaException | ClusterUnavailable) -> Exception | None:

@@ -117,7 +117,9 @@ class CollectMetrics(PublishMetrics):
         self.records = self._metric(Counter, "records", "Records of __consumer_offsets read.")
         self.lag = self._metric(Gauge, "lag_records", "Records of __consumer_offsets not read yet.")
         self.behind = self._metric(Gauge, "partitions_behind", "Partitions not read to their end since the start.")
-        self.newer = self._metric(Counter, "newer_records", "Records skipped: of a type or version of a newer Kafka.")
+        self.newer_count = self._metric(
+            Counter, "newer_records", "Records skipped: of a type or version of a newer Kafka."
+        )
         self._log_lines = self._metric(Counter, "log_lines", "Lines of coordinator logs read.")
         self._is_log_understood = self._metric(
             Counter, "log_lines_understood", "Lines of coordinator logs with a known message about a group."
@@ -130,8 +132,8 @@ class CollectMetrics(PublishMetrics):
     def logged(self, total: LogCounts) -> None:
         """Update the counters of coordinator log lines to the totals since the start."""
         self._log_lines.inc(total.read - self._counted_lines.read)
-        self._is_log_understood.inc(total.understood - self._counted_lines.understood)
-        self._log_undated.inc(total.undated - self._counted_lines.undated)
+        self._is_log_understood.inc(total.understood_messages - self._counted_lines.understood_messages)
+        self._log_undated.inc(total.undated_lines - self._counted_lines.undated_lines)
         self._counted_lines = total
 
 

@@ -32,7 +32,7 @@ _NEW_OWNER_MS: Final = 600_000
 #: The most partitions without an owner whose commits are kept.
 _MAX_UNOWNED: Final = 1000
 #: The least number of intervals, and the least time (ms), from which a group's usual commit interval is computed.
-_MIN_INTERVALS: Final = 3
+_MIN_INTERVAL_COUNT: Final = 3
 _WINDOW_MS: Final = 30_000
 #: The longest usual interval of regular commits, the shortest pause that counts, and the longest time from a commit to
 #: its acknowledgement (followers fetch again after replica.fetch.backoff.ms); ms.
@@ -116,20 +116,20 @@ class CommitIntervals:
             if usual is not None and length >= usual + _MIN_PAUSE_MS:
                 self.gap = CommitGap(self.last, self.last + usual, (length - usual, length + _MAX_ACK_DELAY_MS))
             self.last, self.longest, self.count = at, max(self.longest, length), self.count + 1
-        if self.count >= _MIN_INTERVALS and at - self.began >= _WINDOW_MS:
+        if self.count >= _MIN_INTERVAL_COUNT and at - self.began >= _WINDOW_MS:
             self.before, self.longest, self.count, self.began = self.longest, 0, 0, at
 
 
 class CoordinatorActivity:
     """Times (ms) of the coordinator's writes to a partition of the offsets topic, which bound the delay of commits."""
 
-    __slots__ = ("_before_silence", "_last_record_ms", "_previous", "_resumed_at_ms")
+    __slots__ = ("_last_record_ms", "_pause_began_ms", "_previous_ms", "_resumed_at_ms")
 
     def __init__(self) -> None:
         #: The times of the last two writes, of the last write before the last pause, and of the first write after it.
         self._last_record_ms: int | None = None
-        self._previous: int | None = None
-        self._before_silence: int | None = None
+        self._previous_ms: int | None = None
+        self._pause_began_ms: int | None = None
         self._resumed_at_ms: int | None = None
 
     def record_write(self, at: int) -> None:
@@ -137,14 +137,14 @@ class CoordinatorActivity:
         if self._last_record_ms is not None and at <= self._last_record_ms:
             return
         if self._last_record_ms is None or at - self._last_record_ms > _COORDINATOR_SILENCE_MS:
-            self._before_silence, self._resumed_at_ms = self._last_record_ms, at
-        self._previous, self._last_record_ms = self._last_record_ms, at
+            self._pause_began_ms, self._resumed_at_ms = self._last_record_ms, at
+        self._previous_ms, self._last_record_ms = self._last_record_ms, at
 
     def min_sent_at(self, at: int) -> int | None:
         """Return the earliest time (ms) at which a commit that arrived at ``at`` was sent; None if unknown."""
         if self._last_record_ms is None or self._resumed_at_ms is None or at < self._last_record_ms:
             return None
-        return self._before_silence if at - self._resumed_at_ms < _CATCH_UP_AFTER_SILENCE_MS else self._previous
+        return self._pause_began_ms if at - self._resumed_at_ms < _CATCH_UP_AFTER_SILENCE_MS else self._previous_ms
 
 
 class PartitionOwners:
@@ -291,8 +291,8 @@ class PartitionOwners:
     def last_commit(self, member: ObservedMember) -> int | None:
         """Return the time (ms) of the member's last commit since its assignment; None without such a commit."""
         held = (self._ownerships.get(place) for place in _partitions_of(member.assigned))
-        own = (hold for hold in held if hold is not None and hold.member_id == member.member_id)
-        return max((hold.committed for hold in own if hold.committed is not None), default=None)
+        own = (ownership for ownership in held if ownership is not None and ownership.member_id == member.member_id)
+        return max((ownership.committed for ownership in own if ownership.committed is not None), default=None)
 
 
 def _partitions_of(assigned: Holding) -> dict[_Partition, None]:

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 #: Seconds between two samples of a busy group, and the longest pause until it has caught up.
 _SAMPLE_INTERVAL_SECONDS: Final = 1.0
 #: The least number of seconds between two batches of samples.
-_LEAST_SECONDS: Final = 0.25
+_MIN_PAUSE_SECONDS: Final = 0.25
 _MAX_PAUSE_SECONDS: Final = 30.0
 #: A group stays busy for this long after a round.
 _BUSY_SECONDS: Final = 10.0
@@ -50,7 +50,7 @@ def consumed_partitions(group: KnownGroup) -> list[Place]:
 
 
 @dataclass(slots=True)
-class _Pace:
+class _SamplePace:
     """The sampling times (s) of a group that rebalances, has just rebalanced, or has not caught up.
 
     ``targets``: the end offsets some seconds after the group's last round; None until then.
@@ -70,7 +70,7 @@ class SampleSchedule:
 
     def __init__(self, rest_seconds: float) -> None:
         self._rest_seconds = rest_seconds
-        self._active: dict[str, _Pace] = {}
+        self._active_groups: dict[str, _SamplePace] = {}
         #: When each group at rest is due.
         self._due_at: dict[str, float] = {}
         self._next_batch = float("-inf")
@@ -79,7 +79,7 @@ class SampleSchedule:
     def sample_often(self, group_ids: Iterable[str], now: float, *, changed: bool) -> None:
         """Sample the offsets of rebalancing groups often from ``now`` on; ``changed``: take the next sample at once."""
         for group_id in group_ids:
-            pace = self._active.setdefault(group_id, _Pace(now))
+            pace = self._active_groups.setdefault(group_id, _SamplePace(now))
             if changed or pace.pause > _SAMPLE_INTERVAL_SECONDS:
                 pace.due = now
             pace.frequent_until, pace.pause, pace.targets = now + _BUSY_SECONDS, _SAMPLE_INTERVAL_SECONDS, None
@@ -87,29 +87,31 @@ class SampleSchedule:
 
     def due(self, group_ids: Callable[[], Collection[str]], now: float) -> list[str]:
         """Return the groups to sample now, recently rebalanced ones first; ``group_ids``: returns all groups."""
-        if now < self._last_batch + _LEAST_SECONDS:
+        if now < self._last_batch + _MIN_PAUSE_SECONDS:
             return []
-        due = [group_id for group_id, pace in self._active.items() if pace.due <= now]
+        due = [group_id for group_id, pace in self._active_groups.items() if pace.due <= now]
         self._last_batch = now if due else self._last_batch
         if not self._rest_seconds or now < self._next_batch:
             return due
         self._next_batch = now + _BATCH_SECONDS
         existing_groups = set(group_ids())
-        self._active = {group_id: pace for group_id, pace in self._active.items() if group_id in existing_groups}
+        self._active_groups = {
+            group_id: pace for group_id, pace in self._active_groups.items() if group_id in existing_groups
+        }
         # New groups are spread over the time between two samples.
         self._due_at = {
             group_id: self._due_at.get(group_id, now + self._offset(group_id))
-            for group_id in existing_groups - self._active.keys()
+            for group_id in existing_groups - self._active_groups.keys()
         }
         return due + [group_id for group_id, due_at in self._due_at.items() if due_at <= now]
 
     def is_busy(self, group_id: str) -> bool:
         """Return true if the group rebalances, has rebalanced a short time ago, or has not caught up."""
-        return group_id in self._active
+        return group_id in self._active_groups
 
-    def sampled(self, group_id: str, committed: Offsets, ends: Offsets, now: float) -> None:
+    def schedule_next_sample(self, group_id: str, committed: Offsets, ends: Offsets, now: float) -> None:
         """Schedule the next sample of a group that was just sampled; ``ends``: its partitions' end offsets."""
-        pace = self._active.get(group_id)
+        pace = self._active_groups.get(group_id)
         if pace is None:
             if group_id in self._due_at:
                 self._rest_until_next_sample(group_id, ends, now)
@@ -117,7 +119,7 @@ class SampleSchedule:
         if now >= pace.frequent_until:
             pace.targets = pace.targets or dict(ends)
             if all(committed.get(place, end) >= end for place, end in pace.targets.items()):
-                del self._active[group_id]
+                del self._active_groups[group_id]
                 self._rest_until_next_sample(group_id, ends, now)
                 return
             pace.pause = min(2 * pace.pause, _MAX_PAUSE_SECONDS)
@@ -140,7 +142,7 @@ def progress_event(
 ) -> GroupProgress:
     """Return the progress event at ``now`` (ms) for a group's partitions, which are the keys of ``ends``."""
     partitions: dict[str, dict[str, tuple[int | None, int]]] = {}
-    passed: dict[str, dict[str, int]] = {}
+    retention_starts: dict[str, dict[str, int]] = {}
     committed_at: dict[str, dict[str, int]] = {}
     for (topic, number), end in ends.items():
         commit = group.committed.get((topic, number))
@@ -150,12 +152,12 @@ def progress_event(
         start = starts.get((topic, number), 0)
         partitions.setdefault(topic, {})[str(number)] = (offset, max(end, offset or 0))
         if offset is not None and start > offset:
-            passed.setdefault(topic, {})[str(number)] = start
+            retention_starts.setdefault(topic, {})[str(number)] = start
     return GroupProgress(
         group_id=group.snapshot.group_id,
         timestamp=now,
         partitions=partitions,
-        starts=passed or UNSET,
+        starts=retention_starts or UNSET,
         requested_at=requested_at,
         committed_at=committed_at or UNSET,
     )
@@ -169,12 +171,12 @@ class ProgressSampler:
         self._end_request, self._start_request = OffsetRequest(kafka), OffsetRequest(kafka)
         #: The end and start offsets of the batch; None while the request is pending.
         self._ends: dict[Place, int] | None = {}
-        self._starts: dict[Place, int] | None = {}
+        self._begins: dict[Place, int] | None = {}
         self._batch: dict[str, list[Place]] = {}
         self._requested_at = 0
         #: Partitions with lag in their last samples: retention may delete their uncommitted records.
         self._lagging_partitions: set[Place] = set()
-        self._refused: frozenset[str] = frozenset()
+        self._refused_topics: frozenset[str] = frozenset()
 
     def sample(
         self,
@@ -187,23 +189,23 @@ class ProgressSampler:
         events = []
         if self._batch:
             self._ends = self._end_request.take(now) if self._ends is None else self._ends
-            self._starts = self._start_request.take(now) if self._starts is None else self._starts
-            if self._ends is None or self._starts is None:
+            self._begins = self._start_request.take(now) if self._begins is None else self._begins
+            if self._ends is None or self._begins is None:
                 return []
-            for topic in sorted(self._end_request.refused - self._refused):
+            for topic in sorted(self._end_request.refused - self._refused_topics):
                 _log.info("topic %s: no progress of its groups, as this user may not describe it", topic)
-            self._refused |= self._end_request.refused
+            self._refused_topics |= self._end_request.refused
             for group_id, partitions in self._batch.items():
                 group, is_busy = group_of(group_id), self.schedule.is_busy(group_id)
                 commits = {} if group is None else group.committed
                 committed = {place: commit.offset or 0 for place, commit in commits.items()}
                 ends = {place: self._ends[place] for place in partitions if place in self._ends}
-                self.schedule.sampled(group_id, committed, ends, now)
+                self.schedule.schedule_next_sample(group_id, committed, ends, now)
                 late = {place for place, end in ends.items() if committed.get(place, end) < end}
                 self._lagging_partitions = self._lagging_partitions.difference(partitions) | late
                 if ends and group is not None:
                     requested_at = self._requested_at
-                    events.append(progress_event(group, ends, self._starts, timestamp, requested_at, is_busy=is_busy))
+                    events.append(progress_event(group, ends, self._begins, timestamp, requested_at, is_busy=is_busy))
         self._batch, places, self._requested_at = {}, set[Place](), timestamp
         for group_id in self.schedule.due(group_ids, now):
             group = group_of(group_id)
@@ -211,10 +213,10 @@ class ProgressSampler:
             places.update(self._batch[group_id])
             if len(places) > _MAX_BATCH_PARTITIONS:
                 break
-        lagging = places & self._lagging_partitions
-        self._ends, self._starts = None if places else {}, None if lagging else {}
+        lagging_partitions = places & self._lagging_partitions
+        self._ends, self._begins = None if places else {}, None if lagging_partitions else {}
         if places:
             self._end_request.send(places, now)
-        if lagging:
-            self._start_request.send(lagging, now, OffsetSpec.earliest())
+        if lagging_partitions:
+            self._start_request.send(lagging_partitions, now, OffsetSpec.earliest())
         return events

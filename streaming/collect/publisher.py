@@ -21,7 +21,7 @@ from streaming.collect.fold import Outcome, RejectedRecord
 from streaming.collect.source import ResumePoint
 from streaming.kafka import clients
 from streaming.kafka.access import refusal
-from streaming.kafka.producer import EventProducer, NotDelivered
+from streaming.kafka.producer import EventProducer, SendFailed
 from streaming.kafka.topics import describe_topics, max_record_bytes_by_topic
 from streaming.records import codec
 from streaming.records.dead_letters import dead_letter_headers, shorten_dead_letter
@@ -227,7 +227,7 @@ class Publisher:
                 _call_with_timeout(lambda: client.send_offsets_to_transaction(*arguments), self._call_timeout)
             self._producer.flush(_TIMEOUT)
             self._retry(lambda client, seconds: client.commit_transaction(seconds))
-        except (KafkaException, NotDelivered, clients.ClusterUnavailable, SystemError) as error:
+        except (KafkaException, SendFailed, clients.ClusterUnavailable, SystemError) as error:
             # SystemError: confluent-kafka raises a fatal error of librdkafka while it calls back for a record. To
             # abort raises that error again.
             if isinstance(error, KafkaException):
@@ -241,8 +241,7 @@ class Publisher:
                 if not problem.txn_requires_abort():
                     raise OutsideFailure(f"the cluster refuses the collected events: {problem.str()}") from error
             # The client has no metadata; after a restart of the only broker it may never receive metadata.
-            has_no_metadata = isinstance(error, clients.ClusterUnavailable) and error.__cause__ is not None
-            if has_no_metadata and self._is_reachable():
+            if isinstance(error, clients.ClusterUnavailable) and error.__cause__ is not None and self._is_reachable():
                 raise _ClientUnusable(str(error)) from error
             _log.warning("transaction failed: %s", error)
             self._retry(lambda client, seconds: client.abort_transaction(seconds))

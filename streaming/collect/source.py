@@ -80,7 +80,7 @@ class _Partition:
     fold: Fold
     next_offset: int | None = None
     reached: int = 0
-    at_end_since: float | None = None
+    reached_end_at: float | None = None
     behind: bool = True
 
     @property
@@ -100,7 +100,7 @@ class _Partition:
                 self.reached,
                 offset,
             )
-        self.at_end_since = None
+        self.reached_end_at = None
         self.next_offset = self.reached = offset + 1
         epoch = -1 if leader_epoch is None else leader_epoch
         return self.fold.add(RawRecord(number, offset, message.timestamp()[1], message.key(), message.value(), epoch))
@@ -164,13 +164,13 @@ class OffsetsTopic:
                 outcomes += self._partitions[message.partition()].take(message)
         now = time.monotonic()
         for partition in self._partitions.values():
-            if partition.at_end_since is None:
+            if partition.reached_end_at is None:
                 continue
-            idle_seconds = now - partition.at_end_since
+            idle_seconds = now - partition.reached_end_at
             if idle_seconds >= settle_seconds:
                 outcomes += partition.fold.settle()
             if idle_seconds >= max(settle_seconds, flush_seconds):
-                partition.at_end_since = None
+                partition.reached_end_at = None
                 outcomes += partition.fold.flush()
         if records:
             self._lagging_since = None
@@ -186,7 +186,7 @@ class OffsetsTopic:
         error: Any = message.error()
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
             partition = self._partitions[message.partition()]
-            partition.at_end_since, partition.behind = time.monotonic(), False
+            partition.reached_end_at, partition.behind = time.monotonic(), False
             partition.reached = max(partition.reached, message.offset())
         elif error.name() == "TOPIC_AUTHORIZATION_FAILED":
             raise KafkaException(error)

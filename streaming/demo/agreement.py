@@ -28,7 +28,7 @@ class ReportLine(Struct, frozen=True, rename="camel"):
     closing: bool = False
 
 
-class Agreement(NamedTuple):
+class ReportComparison(NamedTuple):
     """Result of comparing diffs with callbacks: the number of compared (member, generation) pairs, and differences."""
 
     compared: int
@@ -50,7 +50,7 @@ def _owned_by_generation(lines: Iterable[ReportLine], *, eager: bool) -> dict[in
     return {line.generation: line.owned for line in done if line.event == "assigned" or not eager}
 
 
-def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: Mapping[str, bool]) -> Agreement:
+def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: Mapping[str, bool]) -> ReportComparison:
     """Compare each member's partitions in every diff with the reports of the member's callbacks.
 
     ``eager_groups``: by group, True if its members use the eager protocol. A member is compared from the first
@@ -67,7 +67,7 @@ def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: 
     for line in reports:
         reports_by_member[line.member_id].append(line)
     numbered_diffs = [(diff.generation, diff) for diff in diffs if diff.generation is not None]
-    compared, differences = 0, []
+    compared_count, differences = 0, []
     for generation, diff in numbered_diffs:
         eager = eager_groups[diff.group_id]
         for member_id, member in diff.members.items():
@@ -89,10 +89,10 @@ def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: 
             )
             if not is_reported and generation not in held and (closing_reports or replaced):
                 continue
-            compared += 1
+            compared_count += 1
             if not is_reported:
                 differences.append(
                     f"{diff.group_id} generation {generation}, {member_id}: the diff says {partitions_after(member)}, "
                     f"the consumer reported {owned[0]}"
                 )
-    return Agreement(compared, tuple(differences))
+    return ReportComparison(compared_count, tuple(differences))

@@ -41,16 +41,16 @@ class Report:
 
     def __init__(self, name: str, stop: threading.Event, *, replaces_all: bool) -> None:
         self._name, self._stop, self._replaces_all = name, stop, replaces_all
-        self._owned: set[tuple[str, int]] = set()
+        self._share: set[tuple[str, int]] = set()
 
     def write(self, event: str, partitions: Iterable[Any], member_id: str, generation: int) -> None:
         """Update the tracked partitions after a rebalance callback, and write the callback's line."""
         changed = {(partition.topic, partition.partition) for partition in partitions}
         if event != "assigned":
-            self._owned -= changed
+            self._share -= changed
         else:
-            self._owned = changed if self._replaces_all else self._owned | changed
-        shares, at_ms = (_partitions_by_topic(changed), _partitions_by_topic(self._owned)), time.time_ns() // 1_000_000
+            self._share = changed if self._replaces_all else self._share | changed
+        shares, at_ms = (_partitions_by_topic(changed), _partitions_by_topic(self._share)), time.time_ns() // 1_000_000
         line = ReportLine(at_ms, self._name, member_id, generation, event, *shares, closing=self._stop.is_set())
         sys.stdout.buffer.write(msgspec.json.encode(line) + b"\n")
         sys.stdout.buffer.flush()
@@ -168,8 +168,7 @@ def main() -> None:
     parser.add_argument("--property", action="append", default=[], metavar="NAME=VALUE", help="consumer property")
     args = parser.parse_args()
     end_with_parent()
-    stop = stop_on_signals()
-    (run_confluent if args.client == "confluent" else run_kafka_python)(args, stop)
+    (run_confluent if args.client == "confluent" else run_kafka_python)(args, stop_on_signals())
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import msgspec
 from confluent_kafka.admin import NewTopic
 
 from assignors.errors import BadInput
-from streaming.demo.agreement import Agreement, ReportLine, compare, partitions_after
+from streaming.demo.agreement import ReportComparison, ReportLine, compare, partitions_after
 from streaming.demo.schedule import SESSION_TIMEOUT_MS, TOPICS, Actor, make_actors, scheduled_steps
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import confluent_config
@@ -22,7 +22,7 @@ from streaming.kafka.diff_reader import DiffReader, DiffRecord, MalformedDiff
 from streaming.kafka.runtime import free_ports, is_open
 from streaming.kafka.topics import ensure_topics, request_topics
 from streaming.process import warn
-from streaming.process.children import Child, Children
+from streaming.process.children import Child, ChildProcesses
 from streaming.records.diffs import Diff
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
@@ -53,7 +53,7 @@ class DemoSummary(NamedTuple):
     """Summary of a demo: its diffs, and their comparison with the consumers' reports."""
 
     diffs: Sequence[Diff] = ()
-    agreement: Agreement = Agreement(0, ())
+    agreement: ReportComparison = ReportComparison(0, ())
 
 
 #: Records per second and topic.
@@ -113,7 +113,7 @@ class DemoRun:
         self._leaving_consumers: list[Child] = []
 
     def run_schedule(
-        self, duration: float, reader: DiffReader, children: Children, *, keep_running: bool = False
+        self, duration: float, reader: DiffReader, children: ChildProcesses, *, keep_running: bool = False
     ) -> DemoSummary:
         """Run the schedule for ``duration`` seconds, then stop all consumers and wait for the last diffs.
 
@@ -175,7 +175,7 @@ class DemoRun:
             self._diffs.append(record.diff)
             self._view.diff(record)
 
-    def _wait_for_last_diffs(self, reader: DiffReader, children: Children) -> None:
+    def _wait_for_last_diffs(self, reader: DiffReader, children: ChildProcesses) -> None:
         """Wait until each group's newest diff shows no member with partitions."""
         deadline = time.monotonic() + MAX_SETTLE_SECONDS
         while not self._stop.is_set() and time.monotonic() < deadline:
@@ -222,7 +222,7 @@ def run_demo(
         replicas = settings.topics.replication_factor
         request_topics(settings, [NewTopic(name, n, replication_factor=replicas) for name, n in topics.items()], 10)
         view.stage("start the collector, the Spark job and the page: the first diff comes in about fifteen seconds")
-        children = stack.enter_context(Children())
+        children = stack.enter_context(ChildProcesses())
         port = free_ports(1)[0] if is_open(PAGE_PORT) else PAGE_PORT
         for child in _start_pipeline(settings, folder, collect, port):
             children.add(child)

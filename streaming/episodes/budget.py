@@ -30,23 +30,23 @@ def error_budget(episodes: Sequence[Episode], downtime_day_ms: int | None, worst
     ``downtime_day_ms``, ``worst_delay_ms``: objectives for the downtime of a day and for the delay of a message.
     """
     downtime = total_downtime(episode.downtime for episode in episodes)
-    used: Bounds = (0, 0) if downtime is None else (downtime.lower_ms, downtime.upper_ms)
+    used_ms: Bounds = (0, 0) if downtime is None else (downtime.lower_ms, downtime.upper_ms)
     if any(episode.downtime is None and episode.rebalances for episode in episodes):
-        used = used[0], None
+        used_ms = used_ms[0], None
     delays = [(0, None) if episode.cost is None else episode.cost.worst_delay_ms for episode in episodes]
     upper_delays = [upper for _, upper in delays if upper is not None]
     most = max(upper_delays, default=0) if len(upper_delays) == len(delays) else None
     delay: Bounds = (max((lower for lower, _ in delays), default=0), most)
-    objectives = (used, downtime_day_ms), (delay, worst_delay_ms)
+    objectives = (used_ms, downtime_day_ms), (delay, worst_delay_ms)
     verdicts = [_is_within(cost, objective) for cost, objective in objectives if objective is not None]
     is_objective_met, budget_left = False not in verdicts, None
     if downtime_day_ms is not None:
-        least = None if used[1] is None else round(1 - used[1] / downtime_day_ms, 4)
-        budget_left = least, round(1 - used[0] / downtime_day_ms, 4)
+        least = None if used_ms[1] is None else round(1 - used_ms[1] / downtime_day_ms, 4)
+        budget_left = least, round(1 - used_ms[0] / downtime_day_ms, 4)
     return ErrorBudget(
         downtime_day_ms=downtime_day_ms,
         worst_delay_ms=worst_delay_ms,
-        downtime_ms=used,
+        downtime_ms=used_ms,
         delay_ms=delay,
         budget_left=budget_left,
         met=None if is_objective_met and None in verdicts else is_objective_met,

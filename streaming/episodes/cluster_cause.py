@@ -67,7 +67,7 @@ def explain_episode(episode: Episode, incidents: Sequence[Incident]) -> Episode:
     why = Evidence(source=CLUSTER_INCIDENT, reason=f"incident {incident.incident} of the cluster: {what}")
     cause, evidence = f"{incident.group_id}/{incident.incident}", [*episode.evidence, why]
     episode = structs.replace(episode, kind=kind, sure=sure, cause=cause, evidence=evidence)
-    return structs.replace(episode, story=story(episode, because=f"{what} (cluster incident {incident.incident})"))
+    return structs.replace(episode, story=story(episode, reason_text=f"{what} (cluster incident {incident.incident})"))
 
 
 def _is_cause(incident: Incident, episode: Episode) -> bool:
@@ -77,5 +77,5 @@ def _is_cause(incident: Incident, episode: Episode) -> bool:
     if incident.kind in _COORDINATOR_MOVE_KINDS and episode.sure and episode.kind in ("restart", "rolling-restart"):
         return False  # clients were closed, so a deployment at the same time is the cause
     max_delay_ms = _MAX_METADATA_DELAY_MS if incident.kind in ("topic-deleted", "partitions-added") else _MAX_DELAY_MS
-    began_too_late = incident.closed_at is not None and episode.opened_at > incident.closed_at + max_delay_ms
-    return not began_too_late and episode.opened_at >= incident.opened_at - MAX_ROUND_BEFORE_INCIDENT_MS
+    has_begun_too_late = incident.closed_at is not None and episode.opened_at > incident.closed_at + max_delay_ms
+    return not has_begun_too_late and episode.opened_at >= incident.opened_at - MAX_ROUND_BEFORE_INCIDENT_MS

@@ -215,7 +215,7 @@ def outage_cost_bounds(samples: Sequence[Sample], outage: Outage, opened_at: int
         return PartitionCost(_UNKNOWN_BOUNDS, _UNKNOWN_BOUNDS, None, is_known=False)
     resumed = outage.resumed_after
     # Between the rounds of an outage messages may have been consumed.
-    until = resumed if outage.rounds == 1 and resumed is not None else outage.stopped_by or outage.stopped_after
+    until = resumed if outage.rounds == 1 and resumed is not None else outage.latest_stop_ms or outage.stopped_after
     last = None if until is None else _last_sample_until(samples, until)
     committed = [outage.committed, None if last is None else last.committed]
     start = max((offset for offset in committed if offset is not None), default=None)

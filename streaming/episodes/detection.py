@@ -192,7 +192,7 @@ def detect_lost_records(
 
 def stuck_after_ms(past_durations_ms: Sequence[int], limits: IncidentLimits) -> int:
     """Return the duration (ms) after which a rebalance counts as stuck: as configured, or less in a fast group."""
-    if len(past_durations_ms) < waiting.MIN_DURATIONS:
+    if len(past_durations_ms) < waiting.MIN_DURATION_COUNT:
         return limits.rebalance_stuck_ms
     usual = max(_USUAL_DURATION_FACTOR * waiting.usual_ms(past_durations_ms), _MIN_STUCK_MS)
     return min(usual, limits.rebalance_stuck_ms)

@@ -42,12 +42,12 @@ class Outage(Struct, frozen=True, array_like=True, gc=False):
         is_owner_present: the previous owner stayed in the group in the round that took the partition away.
         started_at: start of the group, ms, until something proves that it has consumed the partition; then None.
         past: sums of the outages before this one.
-        longest_part_ms, parts_ms: longest and total proven downtime of this outage's earlier rounds.
-        stopped_by: earliest moment of this outage at which provably no member consumed the partition, ms.
+        longest_stop_ms, total_stops_ms: longest and total proven downtime of this outage's earlier rounds.
+        latest_stop_ms: earliest moment of this outage at which provably no member consumed the partition, ms.
         stopped_after, stopped_before, resumed_after, resumed_before: ms, by brokers' clocks.
         committed: the committed offset when the partition stopped.
         longest_interval: ``stopped_before`` and ``resumed_after`` of the longest of this outage's earlier rounds.
-        reported_stop, reported_start: when members reported that they gave the partition up and got it, ms, by the
+        reported_stop_ms, reported_start_ms: when members reported that they gave the partition up and got it, by the
                 members' clocks.
     """
 
@@ -58,15 +58,15 @@ class Outage(Struct, frozen=True, array_like=True, gc=False):
     is_owner_present: bool = True
     started_at: int | None = None
     past: Stops = NO_STOPS
-    longest_part_ms: int = 0
-    parts_ms: int = 0
-    stopped_by: int | None = None
+    longest_stop_ms: int = 0
+    total_stops_ms: int = 0
+    latest_stop_ms: int | None = None
     stopped_after: int | None = None
     stopped_before: int | None = None
     resumed_after: int | None = None
     resumed_before: int | None = None
-    reported_stop: int | None = None
-    reported_start: int | None = None
+    reported_stop_ms: int | None = None
+    reported_start_ms: int | None = None
     committed: int | None = None
     longest_interval: tuple[int, int] | None = None
 
@@ -89,7 +89,7 @@ class Outages(Struct, array_like=True, gc=False):
 
     number: int = -1
     partitions: dict[str, dict[int, Outage]] = field(default_factory=dict)
-    early: dict[str, dict[int, EarlyReport]] = field(default_factory=dict)
+    early_reports: dict[str, dict[int, EarlyReport]] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
     followed: int = 0
     missed: int = 0
@@ -111,7 +111,7 @@ class AssignmentChange(NamedTuple):
         number: the generation or epoch; −1 if unknown (polling), so that no other evidence can refer to this round.
         at: when the coordinator wrote the round, ms; None if that is unknown.
         taken: partitions taken from members that are still in the group.
-        without_owner: partitions of members that departed, or that rejoined under another member id.
+        unowned_partitions: partitions of members that departed, or that rejoined under another member id.
         assigned: partitions that have an owner now but had none before, or that the round interrupted.
         pending: partitions that members must give up but still consume at the time ``at``.
         away: partitions of static members that left temporarily and keep their assignment (KIP-848).
@@ -121,7 +121,7 @@ class AssignmentChange(NamedTuple):
     number: int
     at: int | None
     taken: Holding
-    without_owner: Holding
+    unowned_partitions: Holding
     assigned: Holding
     pending: Holding
     away: Holding
@@ -135,13 +135,13 @@ def copy_outages(outages: Outages | None) -> Outages | None:
     return structs.replace(
         outages,
         partitions={topic: dict(by_partition) for topic, by_partition in outages.partitions.items()},
-        early={topic: dict(by_partition) for topic, by_partition in outages.early.items()},
+        early_reports={topic: dict(by_partition) for topic, by_partition in outages.early_reports.items()},
     )
 
 
 def outages_after_end(outages: Outages | None) -> Outages | None:
     """Return the ended episode's outages for the next episode: no partitions, only early reports about its round."""
-    return None if outages is None else Outages(outages.number, early=outages.early)
+    return None if outages is None else Outages(outages.number, early_reports=outages.early_reports)
 
 
 def outages_for_next_episode(outages: Outages | None) -> Outages | None:
@@ -200,7 +200,7 @@ def stops_of(outage: Outage) -> Stops:
 
 def _stops_of_last_outage(outage: Outage) -> Stops:
     part = _proved_duration_ms(outage)
-    total, longest = outage.parts_ms + part, max(outage.longest_part_ms, part)
+    total, longest = outage.total_stops_ms + part, max(outage.longest_stop_ms, part)
     count = 1, None if outage.number < 0 else outage.rounds  # polling may have missed rounds
     if outage.resumed_before is None or outage.stopped_after is None:
         return Stops(count, (total, None), (longest, None))
@@ -212,27 +212,26 @@ def _stops_of_last_outage(outage: Outage) -> Stops:
 
 def _proved_duration_ms(outage: Outage) -> int:
     """Return the proven downtime (ms) of an outage since the last round that took its partition away."""
-    intervals = ((outage.stopped_before, outage.resumed_after), (outage.reported_stop, outage.reported_start))
+    intervals = ((outage.stopped_before, outage.resumed_after), (outage.reported_stop_ms, outage.reported_start_ms))
     return max([0, *(end - start for start, end in intervals if start is not None and end is not None)])
 
 
 def apply_change(outages: Outages | None, change: AssignmentChange) -> Outages:
     """Apply the assignment changes of a rebalance round to the outages, in place, and return the outages."""
     outages = outages or Outages()
-    for holding, is_owner_present in ((change.taken, True), (change.without_owner, False)):
+    for holding, is_owner_present in ((change.taken, True), (change.unowned_partitions, False)):
         for topic, partition in partitions_of(holding):
-            is_pending = partition in change.pending.get(topic, ())
-            consumed_at = change.at if is_pending else None
+            consumed_at = change.at if partition in change.pending.get(topic, ()) else None
             _stop(outages, topic, partition, change.number, is_owner_present=is_owner_present, consumed_at=consumed_at)
     apply_temporary_leave(outages, change.away, change.number)
     if change.at is not None:
         prove_unconsumed(outages, change.at, change.pending)
-        if change.taken or change.without_owner or change.away:
+        if change.taken or change.unowned_partitions or change.away:
             outages.add_source(RECORDS)
     for topic, partition in partitions_of(change.assigned):
         _assign(outages, topic, partition, change)
     outages.number = change.number
-    outages.early = _future_reports(outages.early, change.number)
+    outages.early_reports = _future_reports(outages.early_reports, change.number)
     return outages
 
 
@@ -271,26 +270,26 @@ def _stop(
         outage = structs.replace(before, number=number, is_owner_present=is_owner_present)
     else:
         part, stopped, resumed = _proved_duration_ms(before), before.stopped_before, before.resumed_after
-        is_longest_stop = part > before.longest_part_ms and stopped is not None and resumed is not None
+        is_longest_stop = part > before.longest_stop_ms and stopped is not None and resumed is not None
         outage = structs.replace(
             before,
             number=number,
             rounds=before.rounds + 1,
             is_owned=False,
             is_owner_present=is_owner_present,
-            longest_part_ms=max(before.longest_part_ms, part),
+            longest_stop_ms=max(before.longest_stop_ms, part),
             longest_interval=(stopped, resumed) if is_longest_stop else before.longest_interval,
-            parts_ms=before.parts_ms + part,
+            total_stops_ms=before.total_stops_ms + part,
             stopped_before=None,
             resumed_after=None,
-            reported_stop=None,
-            reported_start=None,
+            reported_stop_ms=None,
+            reported_start_ms=None,
         )
     if consumed_at is not None and outage.first == number:
         outage = structs.replace(outage, stopped_after=consumed_at)
-    early = outages.early.get(topic, {}).get(partition)
-    if early is not None and early.stopped is not None and early.number in (None, number):
-        outage = structs.replace(outage, reported_stop=early.stopped)
+    early_reports = outages.early_reports.get(topic, {}).get(partition)
+    if early_reports is not None and early_reports.stopped is not None and early_reports.number in (None, number):
+        outage = structs.replace(outage, reported_stop_ms=early_reports.stopped)
     outages.partitions.setdefault(topic, {})[partition] = outage
 
 
@@ -306,9 +305,9 @@ def _assign(outages: Outages, topic: str, partition: int, change: AssignmentChan
     if outage.is_owned:
         return
     outage = structs.replace(outage, is_owned=True, number=change.number)
-    early = outages.early.get(topic, {}).get(partition)
-    if early is not None and early.number == change.number:
-        outage = structs.replace(outage, reported_start=early.started)
+    early_reports = outages.early_reports.get(topic, {}).get(partition)
+    if early_reports is not None and early_reports.number == change.number:
+        outage = structs.replace(outage, reported_start_ms=early_reports.started)
         outages.add_source(LISTENER)
     outages.partitions[topic][partition] = outage
 
@@ -326,17 +325,17 @@ def prove_unconsumed(outages: Outages, at: int, pending: Holding) -> bool:
                 outage,
                 stopped_before=stopped,
                 resumed_after=resumed,
-                stopped_by=stopped if outage.stopped_by is None else outage.stopped_by,
+                latest_stop_ms=stopped if outage.latest_stop_ms is None else outage.latest_stop_ms,
             )
             changed = True
     return changed
 
 
-def _future_reports(early: dict[str, dict[int, EarlyReport]], number: int) -> dict[str, dict[int, EarlyReport]]:
+def _future_reports(early_reports: dict[str, dict[int, EarlyReport]], number: int) -> dict[str, dict[int, EarlyReport]]:
     """Return the early reports of members about round ``number`` and later rounds."""
     later_reports = {
         topic: {p: report for p, report in reports.items() if report.number is not None and report.number >= number}
-        for topic, reports in early.items()
+        for topic, reports in early_reports.items()
     }
     return {topic: reports for topic, reports in later_reports.items() if reports}
 

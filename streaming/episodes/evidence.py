@@ -91,7 +91,7 @@ def _narrow_outage(outage: Outage, stop: events.Stop, committed: int | None, *, 
         return structs.replace(outage, resumed_before=resumed_before)
     after, started, moment = outage.stopped_after, outage.started_at, stop.stopped_after
     # Consumption after the first proof of the outage: the record is only about a part of the outage.
-    if moment is not UNSET and (outage.stopped_by is None or moment <= outage.stopped_by):
+    if moment is not UNSET and (outage.latest_stop_ms is None or moment <= outage.latest_stop_ms):
         if not is_whole_group and moment > (outage.started_at or 0):
             started = None
         if outage.first == outage.number:
@@ -106,7 +106,7 @@ def _narrow_outage(outage: Outage, stop: events.Stop, committed: int | None, *, 
         started_at=started,
         stopped_after=after,
         stopped_before=_narrow_bound(min, outage.stopped_before, stop.stopped_before),
-        stopped_by=_narrow_bound(min, outage.stopped_by, stop.stopped_before),
+        latest_stop_ms=_narrow_bound(min, outage.latest_stop_ms, stop.stopped_before),
         resumed_after=_narrow_bound(max, outage.resumed_after, stop.resumed_after),
         resumed_before=resumed_before,
         committed=outage.committed if committed is None else committed,
@@ -121,7 +121,7 @@ def _apply_callback(outages: Outages, report: events.AssignmentAcknowledged) -> 
     changed = False
     revoked = {} if report.revoked is UNSET else report.revoked
     assigned = {} if report.assigned is UNSET else report.assigned
-    free_report_slots = downtime.MAX_OUTAGE_PARTITIONS - sum(map(len, outages.early.values()))
+    free_report_slots = downtime.MAX_OUTAGE_PARTITIONS - sum(map(len, outages.early_reports.values()))
     if sum(map(len, revoked.values())) <= free_report_slots:
         for topic, partition in downtime.partitions_of(revoked):
             changed = _apply_release(outages, topic, partition, report.timestamp) or changed
@@ -137,12 +137,12 @@ def _apply_release(outages: Outages, topic: str, partition: int, at: int) -> boo
     """Apply a member's report that it revoked a partition in the last or the next rebalance round."""
     outage = downtime.find_outage(outages, topic, partition)
     is_next_round = outage is None or not outage.rounds
-    if outage is None or is_next_round or (outage.reported_start is not None and at > outage.reported_start):
-        outages.early.setdefault(topic, {})[partition] = EarlyReport(at)
+    if outage is None or is_next_round or (outage.reported_start_ms is not None and at > outage.reported_start_ms):
+        outages.early_reports.setdefault(topic, {})[partition] = EarlyReport(at)
         return False
-    if outage.reported_stop is not None:
+    if outage.reported_stop_ms is not None:
         return False
-    outages.partitions[topic][partition] = structs.replace(outage, reported_stop=at)
+    outages.partitions[topic][partition] = structs.replace(outage, reported_stop_ms=at)
     return True
 
 
@@ -151,15 +151,15 @@ def _apply_gain(outages: Outages, topic: str, partition: int, report: events.Ass
     at, number = report.timestamp, report.generation
     outage = downtime.find_outage(outages, topic, partition)
     is_assigned = outage is not None and outage.is_owned and outage.number == number
-    if outage is not None and is_assigned and outage.reported_start is None:
-        outages.partitions[topic][partition] = structs.replace(outage, reported_start=at)
+    if outage is not None and is_assigned and outage.reported_start_ms is None:
+        outages.partitions[topic][partition] = structs.replace(outage, reported_start_ms=at)
         return True
-    early = outages.early.get(topic, {}).get(partition)
+    early_reports = outages.early_reports.get(topic, {}).get(partition)
     # One epoch has several rounds: the new owner may report before the round that assigns the partition.
-    if early is None and (number < outages.number or is_assigned):
+    if early_reports is None and (number < outages.number or is_assigned):
         return False
-    early = early or EarlyReport()
-    if early.number is None or early.number < number:
-        stopped = early.stopped if early.number is None else None
-        outages.early.setdefault(topic, {})[partition] = EarlyReport(stopped, number, at)
+    early_reports = early_reports or EarlyReport()
+    if early_reports.number is None or early_reports.number < number:
+        stopped = early_reports.stopped if early_reports.number is None else None
+        outages.early_reports.setdefault(topic, {})[partition] = EarlyReport(stopped, number, at)
     return False

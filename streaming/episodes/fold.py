@@ -121,8 +121,7 @@ def _begins_next_episode(state: EpisodeState, note: RoundNote | BounceNote) -> b
         return bool(state.present)
     # A migration lasts until the group is quiet.
     has_new_protocol = state.protocol_before not in (None, state.protocol)
-    departures = max(state.departures, state.bounces)
-    if has_new_protocol or (state.before or 0) <= 1 or departures < (state.before or 0):
+    if has_new_protocol or (state.before or 0) <= 1 or max(state.departures, state.bounces) < (state.before or 0):
         return False
     for old, new in note.renamed.items() if isinstance(note, BounceNote) else ():
         history = state.present.get(old)
@@ -189,9 +188,9 @@ def _apply_round(state: EpisodeState, note: RoundNote) -> None:
         state.unexplained += first and _has_no_cause(state, note)
     for topic, partitions in note.moved.items():
         moved = state.moved.setdefault(topic, set())
-        moved_twice = moved.intersection(partitions)
-        if moved_twice and diff.undelivered is UNSET:  # moves of an undelivered generation did not happen
-            state.moved_twice.setdefault(topic, set()).update(moved_twice)
+        twice_moved_partitions = moved.intersection(partitions)
+        if twice_moved_partitions and diff.undelivered is UNSET:  # moves of an undelivered generation did not happen
+            state.twice_moved_partitions.setdefault(topic, set()).update(twice_moved_partitions)
         moved.update(partitions)
     is_new_cause = first or cause.kind not in state.causes  # a follow-up round may have a cause with more evidence
     if is_new_cause:

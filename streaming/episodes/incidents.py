@@ -38,7 +38,7 @@ class IncidentLimits(NamedTuple):
     rebalance_stuck_ms: int = 60_000
 
 
-DEFAULTS: Final = IncidentLimits()
+LIMITS: Final = IncidentLimits()
 #: Characters of the story in a record that was shortened because it was too large.
 _MAX_SHORT_STORY_CHARACTERS: Final = 1000
 

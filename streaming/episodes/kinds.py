@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from streaming.episodes.downtime import LISTENER, RECORDS
-from streaming.episodes.identity import BY_MEMBER, BY_POD, UNSURE
+from streaming.episodes.identity import MEMBER_KEY, POD_KEY, UNSURE
 from streaming.episodes.members import MemberChanges, MemberHistory, are_alternating, changes, have_one_owner
 from streaming.episodes.reasons import OFFSET_COMMITS, STREAMS_STAYS_REASON, application_reasons
 from streaming.episodes.state import EpisodeState
@@ -16,9 +16,9 @@ from streaming.records.episodes import EpisodeKind, Repeated
 from streaming.records.events import COORDINATOR_MOVED, OFFSETS_RESET, POLLING
 
 #: By default this many rebalances without progress in one episode are a storm.
-STORM_TURNS: Final = 3
+STORM_ROUNDS: Final = 3
 #: A storm without a triggering member needs this many more rebalances, as one change of a cooperative group takes two.
-_MORE_WITHOUT_MEMBER: Final = 2
+_EXTRA_UNEXPLAINED: Final = 2
 #: If members that joined within the episode depart, at least this multiple of the threshold is a storm.
 _MIN_VISIT_RATIO: Final = 2
 _SUBSCRIPTION_CHANGED: Final = "member.subscription_changed"
@@ -48,7 +48,7 @@ class Storm(NamedTuple):
     sure: bool = True
 
 
-class Verdict(NamedTuple):
+class Diagnosis(NamedTuple):
     """The kind of an episode, and the reason why the kind is not certain (``""``: it is certain)."""
 
     kind: EpisodeKind
@@ -64,7 +64,7 @@ def is_reset(state: EpisodeState) -> bool:
     return any(item.kind == OFFSETS_RESET for item in state.evidence)
 
 
-def find_storm(state: EpisodeState, threshold: int = STORM_TURNS) -> Storm | None:
+def find_storm(state: EpisodeState, threshold: int = STORM_ROUNDS) -> Storm | None:
     """Return the storm in an episode (rebalances without progress); None if there are fewer than ``threshold``."""
     if state.rebalances + state.bounces < threshold:
         return None
@@ -75,7 +75,7 @@ def find_storm(state: EpisodeState, threshold: int = STORM_TURNS) -> Storm | Non
     if worst or _is_migration(state):
         return Storm(worst) if worst else None
     visit_count = len({member.rebalance for member in state.absent if not member.was_present})
-    is_unexplained = state.unexplained >= threshold + _MORE_WITHOUT_MEMBER and 2 * state.unexplained > state.rebalances
+    is_unexplained = state.unexplained >= threshold + _EXTRA_UNEXPLAINED and 2 * state.unexplained > state.rebalances
     has_many_visits = visit_count >= _MIN_VISIT_RATIO * threshold and 3 * visit_count > state.rebalances
     return Storm() if is_unexplained or has_many_visits else None
 
@@ -98,14 +98,14 @@ def _members_sharing_instance(state: EpisodeState, threshold: int) -> Storm | No
 def _triggering_members(state: EpisodeState, threshold: int) -> tuple[MemberHistory, ...]:
     """Return the few members that triggered most of the episode's rebalances, the worst first."""
     # Departures and requested rebalances count separately: one of these two must repeat.
-    repeaters = [m for m in state.histories if max(m.departures, m.departures_and_requests - m.departures) >= threshold]
-    if _is_migration(state) or 2 * len(repeaters) > max(state.before or 0, state.after, 2):
+    triggers = [m for m in state.histories if max(m.departures, m.departures_and_requests - m.departures) >= threshold]
+    if _is_migration(state) or 2 * len(triggers) > max(state.before or 0, state.after, 2):
         # If all members are involved, or in a migration, restarts are expected: only other triggers count.
-        repeaters = [member for member in repeaters if member.departures_and_requests - member.closes >= threshold]
+        triggers = [member for member in triggers if member.departures_and_requests - member.closings >= threshold]
     if _is_migration(state):
-        repeaters = [member for member in repeaters if member.how in ("lost", "overran")]
-    rebalance_count = sum(max(member.rebalances, member.rejoins) for member in repeaters)
-    return _most_visits_first(repeaters) if 2 * rebalance_count > state.rebalances + state.bounces else ()
+        triggers = [member for member in triggers if member.how in ("lost", "overran")]
+    rebalance_count = sum(max(member.rebalances, member.rejoins) for member in triggers)
+    return _most_visits_first(triggers) if 2 * rebalance_count > state.rebalances + state.bounces else ()
 
 
 def _most_visits_first(members: Sequence[MemberHistory]) -> tuple[MemberHistory, ...]:
@@ -119,7 +119,7 @@ def repetition_of(worst: MemberHistory) -> Repeated:
     return Repeated(member_id=worst.now, times=worst.departures_and_requests, period_ms=period_ms)
 
 
-def classify(state: EpisodeState, storm_turns: int = STORM_TURNS) -> tuple[Verdict, Storm | None, MemberChanges]:
+def classify(state: EpisodeState, storm_turns: int = STORM_ROUNDS) -> tuple[Diagnosis, Storm | None, MemberChanges]:
     """Return an episode's kind so far, its storm if there is one, and which members returned, joined or departed.
 
     ``storm_turns``: rebalances without progress that make a storm.
@@ -128,78 +128,80 @@ def classify(state: EpisodeState, storm_turns: int = STORM_TURNS) -> tuple[Verdi
     verdict = _kind_of(state, repetition, seen)
     if verdict.kind in ("crash", "zone-lost"):
         if (state.kind, state.protocol) == ("streams", "classic"):
-            verdict = Verdict("unknown", STREAMS_STAYS_REASON)
+            verdict = Diagnosis("unknown", STREAMS_STAYS_REASON)
         elif any(item.source == OFFSET_COMMITS and item.kind == "member.fenced" for item in state.evidence):
-            verdict = Verdict(verdict.kind, verdict.why or "the end of a session is only inferred from offset commits")
+            verdict = Diagnosis(
+                verdict.kind, verdict.why or "the end of a session is only inferred from offset commits"
+            )
         elif _has_moved(state):
-            verdict = Verdict(verdict.kind, verdict.why or "the group's coordinator moved meanwhile")
+            verdict = Diagnosis(verdict.kind, verdict.why or "the group's coordinator moved meanwhile")
     return verdict, repetition, seen
 
 
-def _kind_of(state: EpisodeState, repetition: Storm | None, seen: MemberChanges) -> Verdict:  # noqa: PLR0911 - per kind
+def _kind_of(state: EpisodeState, repetition: Storm | None, seen: MemberChanges) -> Diagnosis:  # noqa: PLR0911 - per kind
     if _is_migration(state):
-        return Verdict("protocol-migration")
+        return Diagnosis("protocol-migration")
     if repetition is not None:
         why = "" if repetition.sure else "two processes share the instance id, or one restarts again and again"
-        return Verdict("duplicate-instance-id" if repetition.instance else "storm", why)
+        return Diagnosis("duplicate-instance-id" if repetition.instance else "storm", why)
     if not state.round_count and not state.bounces:
         if is_reset(state):
-            return Verdict("offsets-reset")
-        return Verdict("unknown", "the rebalance has brought no new generation")
+            return Diagnosis("offsets-reset")
+        return Diagnosis("unknown", "the rebalance has brought no new generation")
     if not state.before and not state.bounces:
         return _classify_start(state, seen)
     if state.first_seen and not (seen.returned or seen.departed or seen.temporary_members) and not state.bounces:
         return _classify_first_seen(state, seen)
     if None not in (state.assignor_before, state.assignor) and state.assignor_before != state.assignor:
-        return Verdict("assignor-change")
+        return Diagnosis("assignor-change")
     return _classify_member_changes(state, seen) if any(seen) else _classify_unchanged_members(state)
 
 
-def _classify_start(state: EpisodeState, seen: MemberChanges) -> Verdict:
+def _classify_start(state: EpisodeState, seen: MemberChanges) -> Diagnosis:
     if state.after:
         at = f"first seen at generation {state.first_seen}: earlier generations have no record"
-        return Verdict("first-start", at if state.may_be_new else "")
+        return Diagnosis("first-start", at if state.may_be_new else "")
     if not state.deleted and not seen.temporary_members:
-        return Verdict("unknown", "the group has no members, and had none when the episode began")
+        return Diagnosis("unknown", "the group has no members, and had none when the episode began")
     return _classify_emptied_group(state, seen.temporary_members)
 
 
-def _classify_first_seen(state: EpisodeState, seen: MemberChanges) -> Verdict:
+def _classify_first_seen(state: EpisodeState, seen: MemberChanges) -> Diagnosis:
     if not state.after:
-        return Verdict("unknown", "the group had no members when it was first seen")
+        return Diagnosis("unknown", "the group had no members when it was first seen")
     at = f"first seen at generation {state.first_seen}" if state.first_seen > 0 else "first seen without a generation"
     if seen.joined:
-        return Verdict("scale-out", f"{at}: it is unknown when the other members joined")
+        return Diagnosis("scale-out", f"{at}: it is unknown when the other members joined")
     if state.rebalances > 1:
         return _classify_unchanged_members(state)
-    return Verdict("unknown", f"{at}: earlier events are unknown")
+    return Diagnosis("unknown", f"{at}: earlier events are unknown")
 
 
-def _classify_unchanged_members(state: EpisodeState) -> Verdict:  # noqa: PLR0911 - one return per kind
+def _classify_unchanged_members(state: EpisodeState) -> Diagnosis:  # noqa: PLR0911 - one return per kind
     if state.causes.get(_SUBSCRIPTION_CHANGED) or any(item.kind == _SUBSCRIPTION_CHANGED for item in state.evidence):
         # The leader may request the rebalance first, when its metadata shows new topics.
-        return Verdict("subscription-change")
+        return Diagnosis("subscription-change")
     if state.causes.get("topic.partitions_changed"):
         kinds: dict[str, EpisodeKind] = {"added": "topic-added", "deleted": "topic-deleted"}
-        return Verdict(kinds.get(state.topics, "partition-growth"))
+        return Diagnosis(kinds.get(state.topics, "partition-growth"))
     if state.changes_tasks:
-        return Verdict("connector-change")
+        return Diagnosis("connector-change")
     if application_reasons(state.evidence):
-        return Verdict("app-requested")
+        return Diagnosis("app-requested")
     if _has_moved(state):
-        return Verdict("coordinator-move", "" if _has_moved(state, logged=True) else _NEW_LEADER_DOUBT)
+        return Diagnosis("coordinator-move", "" if _has_moved(state, logged=True) else _NEW_LEADER_DOUBT)
     if state.bounces:
-        return Verdict("static-bounce")
-    return Verdict("unknown", "no evidence shows why the group rebalanced")
+        return Diagnosis("static-bounce")
+    return Diagnosis("unknown", "no evidence shows why the group rebalanced")
 
 
 def _has_moved(state: EpisodeState, *, logged: bool = False) -> bool:
     return any(item.kind == COORDINATOR_MOVED and not (logged and item.source == RECORDS) for item in state.evidence)
 
 
-def _classify_member_changes(state: EpisodeState, seen: MemberChanges) -> Verdict:  # noqa: PLR0911 - one per kind
+def _classify_member_changes(state: EpisodeState, seen: MemberChanges) -> Diagnosis:  # noqa: PLR0911 - one per kind
     if any(member.how == "overran" for member in state.histories):
-        return Verdict("poll-timeout")
+        return Diagnosis("poll-timeout")
     if not state.after and seen.departed:
         return _classify_emptied_group(state, (*seen.departed, *seen.temporary_members))
     if seen.returned and len(seen.returned) >= len(seen.departed):
@@ -207,18 +209,18 @@ def _classify_member_changes(state: EpisodeState, seen: MemberChanges) -> Verdic
     if seen.departed:
         return _classify_replacement(state, seen) if seen.joined else _classify_departures(state, seen.departed)
     if seen.joined:
-        return Verdict("scale-out")
+        return Diagnosis("scale-out")
     if any(member.how == "lost" for member in seen.temporary_members):
         return _classify_crash(seen.temporary_members)
-    return Verdict("unknown", "members joined and departed again")
+    return Diagnosis("unknown", "members joined and departed again")
 
 
-def _classify_emptied_group(state: EpisodeState, departed: Sequence[MemberHistory]) -> Verdict:
+def _classify_emptied_group(state: EpisodeState, departed: Sequence[MemberHistory]) -> Diagnosis:
     has_shut_down = state.deleted or all(member.how == "left" for member in departed)
-    return Verdict("shutdown") if has_shut_down else _classify_crash(departed)
+    return Diagnosis("shutdown") if has_shut_down else _classify_crash(departed)
 
 
-def _classify_full_restart(state: EpisodeState, seen: MemberChanges) -> Verdict:
+def _classify_full_restart(state: EpisodeState, seen: MemberChanges) -> Diagnosis:
     returned = seen.returned
     moved = _classify_coordinator_move(state, seen)
     if moved is not None:
@@ -226,16 +228,16 @@ def _classify_full_restart(state: EpisodeState, seen: MemberChanges) -> Verdict:
     lost = [member for member in returned if member.how == "lost"]
     if lost:
         return _classify_crashes_with_return(state, returned, lost)
-    if state.protocol != "classic" and all(member.by == BY_MEMBER for member in returned):
+    if state.protocol != "classic" and all(member.by == MEMBER_KEY for member in returned):
         # Under KIP-848 each process generates its member id once, so these are the same processes.
         if all(member.how == "left" for member in returned):
             why = "the same client left and came back: it exceeded max.poll.interval.ms, or unsubscribed for a while"
-            return Verdict("poll-timeout", why)
-        return Verdict("unknown", "the same client was gone and came back; no evidence shows why")
+            return Diagnosis("poll-timeout", why)
+        return Diagnosis("unknown", "the same client was gone and came back; no evidence shows why")
     why = _doubt_text(state, seen)
     if (strategy := _deployment_strategy(state, seen)) is not None:
-        return Verdict(strategy, why)
-    return Verdict("restart", why) if len(returned) == 1 else _classify_several_restarts(state, why)
+        return Diagnosis(strategy, why)
+    return Diagnosis("restart", why) if len(returned) == 1 else _classify_several_restarts(state, why)
 
 
 def _deployment_strategy(state: EpisodeState, seen: MemberChanges) -> EpisodeKind | None:
@@ -250,36 +252,38 @@ def _deployment_strategy(state: EpisodeState, seen: MemberChanges) -> EpisodeKin
         return None
     if state.before > 1 and _joined_before_departures(returned, returned):
         return "fleet-replaced"
-    return "surge" if all(member.by == BY_POD for member in returned) and have_one_owner(returned) else None
+    return "surge" if all(member.by == POD_KEY for member in returned) and have_one_owner(returned) else None
 
 
 def _joined_before_departures(joined: Sequence[MemberHistory], departed: Sequence[MemberHistory]) -> bool:
     return max(member.joined_at for member in joined) < min(member.times[-1] for member in departed)
 
 
-def _classify_several_restarts(state: EpisodeState, why: str) -> Verdict:
+def _classify_several_restarts(state: EpisodeState, why: str) -> Diagnosis:
     is_polled = any(item.source == POLLING for item in state.evidence)
     if 2 * state.away <= (state.before or 0):
-        return Verdict("rolling-restart", why or (_POLLING_DOUBT if is_polled else ""))
+        return Diagnosis("rolling-restart", why or (_POLLING_DOUBT if is_polled else ""))
     if is_polled:
-        return Verdict("unknown", _POLLING_DOUBT)
+        return Diagnosis("unknown", _POLLING_DOUBT)
     if any(item.source == LISTENER and item.kind is None for item in state.evidence):
         why = why or "members' own reports may be late: it is uncertain how many were away at once"
-    return Verdict("restart", why)
+    return Diagnosis("restart", why)
 
 
 def _classify_crashes_with_return(
     state: EpisodeState, returned: Sequence[MemberHistory], lost: Sequence[MemberHistory]
-) -> Verdict:
+) -> Diagnosis:
     whole_group_left = len(returned) > 1 and len(returned) == state.before
     first_loss_ms = min((member.times[-1] for member in lost if member.times), default=0)
-    early = [member for member in returned if 0 < member.joined_at <= first_loss_ms]
-    if whole_group_left and 2 * len(early) > len(returned):
-        return Verdict("crash", _EARLY_REPLACEMENT_DOUBT)
+    early_returns = [member for member in returned if 0 < member.joined_at <= first_loss_ms]
+    if whole_group_left and 2 * len(early_returns) > len(returned):
+        return Diagnosis("crash", _EARLY_REPLACEMENT_DOUBT)
     if whole_group_left and 2 * state.away <= len(returned) and state.rebalances > 1:
-        return Verdict("rolling-restart", "members crashed one after the other and came back, as in a rolling restart")
+        return Diagnosis(
+            "rolling-restart", "members crashed one after the other and came back, as in a rolling restart"
+        )
     if whole_group_left and len(lost) == len(returned) and all(member.has_same_address for member in returned):
-        return Verdict("unknown", _COMMON_EXPIRY_DOUBT)
+        return Diagnosis("unknown", _COMMON_EXPIRY_DOUBT)
     return _classify_crash(returned)
 
 
@@ -290,44 +294,44 @@ def _doubt_text(state: EpisodeState, seen: MemberChanges) -> str:
     # Under KIP-848 each process generates its member id; under the classic protocol each join gives a new one.
     is_new_id_proof = state.protocol != "classic"
     left = [member for member in seen.returned if member.how == "left"]
-    if not all(member.is_new_process or (is_new_id_proof and member.by != BY_MEMBER) for member in left):
+    if not all(member.is_new_process or (is_new_id_proof and member.by != MEMBER_KEY) for member in left):
         return _UNEXPLAINED_LEAVE
     if any(member.how == "gone" for member in seen.returned):
         return "no evidence shows whether members that came back were restarted or crashed"
     return ""
 
 
-def _classify_coordinator_move(state: EpisodeState, seen: MemberChanges) -> Verdict | None:
+def _classify_coordinator_move(state: EpisodeState, seen: MemberChanges) -> Diagnosis | None:
     """Return ``coordinator-move`` if the coordinator moved and all members rejoined from their address, else None."""
     has_new_process = any(m.closed or m.how == "overran" or not m.has_same_address for m in seen.returned)
     if has_new_process or seen.departed or seen.joined or not _has_moved(state):
         return None
     if any(member.how == "left" for member in seen.returned):
-        return Verdict("coordinator-move", _UNEXPLAINED_LEAVE)
-    return Verdict("coordinator-move", "" if _has_moved(state, logged=True) else _NEW_LEADER_DOUBT)
+        return Diagnosis("coordinator-move", _UNEXPLAINED_LEAVE)
+    return Diagnosis("coordinator-move", "" if _has_moved(state, logged=True) else _NEW_LEADER_DOUBT)
 
 
-def _classify_replacement(state: EpisodeState, seen: MemberChanges) -> Verdict:
+def _classify_replacement(state: EpisodeState, seen: MemberChanges) -> Diagnosis:
     joined, departed = seen.joined, seen.departed
     if any(member.how == "lost" for member in departed):
         return _classify_departures(state, departed)
     whole_group_left = len(departed) == state.before and all(member.how == "left" for member in departed)
     if whole_group_left and not state.away and have_one_owner(joined) and _joined_before_departures(joined, departed):
-        return Verdict("fleet-replaced")
+        return Diagnosis("fleet-replaced")
     why = f"{len(seen.joined)} joined and {len(seen.departed)} departed; no evidence shows which member replaced which"
-    return Verdict("unknown", why)
+    return Diagnosis("unknown", why)
 
 
-def _classify_departures(state: EpisodeState, departed: Sequence[MemberHistory]) -> Verdict:
+def _classify_departures(state: EpisodeState, departed: Sequence[MemberHistory]) -> Diagnosis:
     if all(member.how == "left" for member in departed):
-        return Verdict("scale-in")
+        return Diagnosis("scale-in")
     if state.lost_rack and 1 < len(departed) == state.departures and all(member.how == "lost" for member in departed):
-        return Verdict("zone-lost")
+        return Diagnosis("zone-lost")
     return _classify_crash(departed)
 
 
-def _classify_crash(departed: Sequence[MemberHistory]) -> Verdict:
-    manners = {member.how for member in departed}
-    if "lost" not in manners:
-        return Verdict("unknown", "no evidence shows whether the members left or crashed")
-    return Verdict("crash", "no evidence shows how some of the members departed" if "gone" in manners else "")
+def _classify_crash(departed: Sequence[MemberHistory]) -> Diagnosis:
+    how_departed = {member.how for member in departed}
+    if "lost" not in how_departed:
+        return Diagnosis("unknown", "no evidence shows whether the members left or crashed")
+    return Diagnosis("crash", "no evidence shows how some of the members departed" if "gone" in how_departed else "")

@@ -61,7 +61,7 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
     by: str = ""
     departures_and_requests: int = 0
     times: tuple[int, ...] = ()
-    closes: int = 0
+    closings: int = 0
     joined_at: int = 0
     rebalances: int = 0
     rebalance: int = 0
@@ -149,8 +149,8 @@ def apply_membership(
         history = present.pop(member_id, None) or _initial_member_history(member_id, note.names)
         how, closed = departure_manner(note.diff.cause, member_id, derived=note.derived)
         history = _add_rebalance(_add_time(history, note.timestamp), rebalance)
-        closes, departures = history.closes + closed, history.departures + 1
-        departed.append(structs.replace(history, how=how, closed=closed, closes=closes, departures=departures))
+        closings, departures = history.closings + closed, history.departures + 1
+        departed.append(structs.replace(history, how=how, closed=closed, closings=closings, departures=departures))
     absent = (*absent, *departed)
     if note.joined:
         absent = _match_joined_members(present, absent, note, rebalance)
@@ -236,14 +236,14 @@ def _match_joined_members(
     matched_positions: set[int] = set()
     if places:
         shared = Counter(who.client_id for who in joined_members.values())
-        for by in (identity.BY_MEMBER, identity.BY_INSTANCE_ID, identity.BY_HOST, identity.BY_CLIENT):
+        for by in (identity.MEMBER_KEY, identity.BY_INSTANCE_ID, identity.HOST_KEY, identity.CLIENT_KEY):
             for member_id, who in joined_members.items():
                 key = dict(identity.exact_keys(member_id, who)).get(by)
                 if member_id in present or key is None:
                     continue
                 free = [place for place in places.get((by, key), ()) if place not in matched_positions]
                 # If several members have this client id, the match would be ambiguous.
-                if not free or (by == identity.BY_CLIENT and (len(free) > 1 or shared[who.client_id] > 1)):
+                if not free or (by == identity.CLIENT_KEY and (len(free) > 1 or shared[who.client_id] > 1)):
                     continue
                 matched_positions.add(free[0])
                 returned = structs.replace(absent[free[0]], now=member_id, identity=who, by=by)
@@ -295,10 +295,10 @@ def _can_be_replacement(gone: MemberHistory, new: MemberHistory, by: str, *, is_
     if by == identity.BY_INSTANCE_ID:
         return True
     has_same_host = bool(gone.identity.client_host) and gone.identity.client_host == new.identity.client_host
-    if by == identity.BY_HOST:  # a killed process may be back before its session expires
+    if by == identity.HOST_KEY:  # a killed process may be back before its session expires
         return gone.how == "lost"
     replica_sets = {identity.replica_set(member.identity) for member in (gone, new)}
-    return (by == identity.BY_POD and len(replica_sets) > 1) or (is_whole_set and not has_same_host)
+    return (by == identity.POD_KEY and len(replica_sets) > 1) or (is_whole_set and not has_same_host)
 
 
 def _merged_history(gone: MemberHistory, new: MemberHistory, by: str) -> MemberHistory:
@@ -309,7 +309,7 @@ def _merged_history(gone: MemberHistory, new: MemberHistory, by: str) -> MemberH
         by=by,
         departures_and_requests=gone.departures_and_requests + new.departures_and_requests,
         times=tuple(sorted((*gone.times, *new.times)))[-_MAX_DEPARTURE_TIMES:],
-        closes=gone.closes + new.closes,
+        closings=gone.closings + new.closings,
         joined_at=new.joined_at,
         rebalances=gone.rebalances + new.rebalances,
         departures=gone.departures + new.departures,

@@ -7,7 +7,7 @@ from msgspec import structs
 from streaming.episodes import kinds, waiting
 from streaming.episodes.downtime import downtime
 from streaming.episodes.fold import cost_of_episode
-from streaming.episodes.kinds import STORM_TURNS, Storm
+from streaming.episodes.kinds import STORM_ROUNDS, Storm
 from streaming.episodes.members import MemberChanges
 from streaming.episodes.state import EpisodeState
 from streaming.episodes.story import story
@@ -18,7 +18,7 @@ from streaming.records.events import Evidence
 MAX_LISTED_MEMBERS: Final = 500
 
 
-def record(group_id: str, state: EpisodeState, *, closed: bool = False, storm_turns: int = STORM_TURNS) -> Episode:
+def record(group_id: str, state: EpisodeState, *, closed: bool = False, storm_turns: int = STORM_ROUNDS) -> Episode:
     """Return the record of an episode; ``closed``: the episode has ended and ``state`` is final."""
     (kind, why), storm, seen = kinds.classify(state, storm_turns)
     evidence = [*state.evidence, Evidence(source="episode", reason=why)] if why else list(state.evidence)
@@ -33,7 +33,7 @@ def record(group_id: str, state: EpisodeState, *, closed: bool = False, storm_tu
         rounds=state.rounds.splitlines(),
         members=_members(state, seen),
         moved=sum(map(len, state.moved.values())),
-        moved_again=sum(map(len, state.moved_twice.values())),
+        moved_again=sum(map(len, state.twice_moved_partitions.values())),
         downtime=None if state.outages is None else downtime(state.outages),
         waiting_for=waiting.current_waits(state) if state.waiting or state.awaited else [],
         sure=not why,

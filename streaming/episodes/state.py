@@ -33,7 +33,7 @@ class EpisodeState(Struct, array_like=True, gc=False):
         before: number of members before the episode; None until the first snapshot of a group that existed before.
         after: number of members now; ``away``: the largest number of members missing at once.
         present: histories by id of members that joined, returned or requested a rebalance; ``absent``: departed ones.
-        moved: partitions that moved, by topic; ``moved_twice``: those that moved more than once.
+        moved: partitions that moved, by topic; ``twice_moved_partitions``: those that moved more than once.
         causes: number of rebalances by the kind of their cause; ``bounces``: number of static rejoins without one.
         changes_tasks: connectors or tasks were created or deleted.
         waiting: partitions without an owner after the last round; ``awaited``: other waits in the last snapshot.
@@ -72,7 +72,7 @@ class EpisodeState(Struct, array_like=True, gc=False):
     present: dict[str, MemberHistory] = field(default_factory=dict)
     absent: tuple[MemberHistory, ...] = ()
     moved: dict[str, set[int]] = field(default_factory=dict)
-    moved_twice: dict[str, set[int]] = field(default_factory=dict)
+    twice_moved_partitions: dict[str, set[int]] = field(default_factory=dict)
     causes: dict[str, int] = field(default_factory=dict)
     evidence: tuple[Evidence, ...] = ()
     bounces: int = 0

@@ -18,7 +18,7 @@ _MAX_LISTED_NAMES: Final = 3
 _MINUTE_MS: Final = 60_000
 _SECOND_MS: Final = 1000
 #: Shorter durations are shown with tenths of a second.
-_TENTHS_MS: Final = 10_000
+_MAX_MS_WITH_TENTHS: Final = 10_000
 #: Words of a reason that the list of partitions replaces.
 _PARTITIONS_OR_TASKS: Final = re.compile(r"\b(?:partitions|tasks)\b")
 #: The most characters of a client's reason that a text quotes.
@@ -36,7 +36,7 @@ def duration(ms: int) -> str:
         return f"{ms / _MINUTE_MS:.0f} min"
     if ms < _SECOND_MS:
         return f"{ms} ms"
-    return f"{ms / 1000:.1f} s" if ms < _TENTHS_MS else f"{ms / 1000:.0f} s"
+    return f"{ms / 1000:.1f} s" if ms < _MAX_MS_WITH_TENTHS else f"{ms / 1000:.0f} s"
 
 
 def bounds(limits: Bounds) -> str:
@@ -114,18 +114,18 @@ def display_names_of(members: EpisodeMembers) -> dict[str, str]:
     return display_names({member_id: who for member_id, who in members.names.items() if member_id not in replaced_ids})
 
 
-def story(episode: Episode, *, is_counted: bool = True, has_moves: bool = True, because: str = "") -> str:
+def story(episode: Episode, *, is_counted: bool = True, has_moves: bool = True, reason_text: str = "") -> str:
     """Return the story of an episode, computed from its other fields.
 
-    ``is_counted``: the numbers of members are exact. ``has_moves``: the moved partitions are known. ``because``: text
-    about the cluster incident that explains the episode, in place of its kind.
+    ``is_counted``: the numbers of members are exact. ``has_moves``: the moved partitions are known. ``reason_text``:
+    text about the cluster incident that explains the episode, in place of its kind.
     """
     names = _DisplayNames(display_names_of(episode.members))
     names.is_counted = is_counted
     if episode.rebalancing is not None and not episode.round_count:
         return f"{_rebalancing_text(episode.rebalancing, names)}."
-    head = because or _head_text(episode, names)
-    if because and (changes := _changes(episode.members, names, "departed", "departed and came back")):
+    head = reason_text or _head_text(episode, names)
+    if reason_text and (changes := _changes(episode.members, names, "departed", "departed and came back")):
         head += f"; {changes}"
     head += f", {_time_text(episode)}" if episode.opened_at else ""
     cost = _cost_text(episode, has_moves=has_moves)
@@ -159,9 +159,9 @@ def _delay_texts(cost: Cost | None) -> list[str]:
         return []
     least, most = cost.delayed_messages
     number = f"≥ {least:,}" if most is None else f"{most:,}" if least == most else f"{least:,} to {most:,}"
-    most_text = cost.worst_delay_ms[1]
+    upper_text = cost.worst_delay_ms[1]
     text = f"{number if least else f'at most {most:,}'} messages delayed"
-    parts = [text if most_text is None else f"{text} up to {duration(most_text)}"]
+    parts = [text if upper_text is None else f"{text} up to {duration(upper_text)}"]
     return parts if cost.caught_up_at is None else [*parts, f"caught up at {_clock(cost.caught_up_at)}"]
 
 

@@ -20,7 +20,7 @@ from typing import Final
 
 from msgspec import structs
 
-from assignors.assignment import as_lists, collect_lists, common, minus
+from assignors.assignment import as_lists, collect_lists, common, subtract
 from assignors.model import TopicPartitions
 from streaming.episodes.evidence import AWAY_EPOCH
 from streaming.episodes.notes import WaitNote
@@ -34,7 +34,7 @@ MAX_WAITS: Final = 16
 #: The number of the group's last waits whose durations are kept.
 MAX_DURATIONS: Final = 32
 #: The fewest waits from which the usual duration is computed.
-MIN_DURATIONS: Final = 10
+MIN_DURATION_COUNT: Final = 10
 #: Assignors under which a member gives up everything before it joins, so that one round is enough.
 _EAGER_ASSIGNORS: Final = frozenset({"range", "roundrobin", "sticky", "default"})
 #: States in which a group with epochs waits for nothing.
@@ -113,9 +113,9 @@ def current_waits(state: EpisodeState) -> list[Waiting]:
     if not state.waiting and not state.awaited:
         return []
     named_partitions = collect_lists([wait.partitions for wait in state.awaited])
-    others = [structs.replace(wait, partitions=minus(wait.partitions, named_partitions)) for wait in state.waiting]
+    others = [structs.replace(wait, partitions=subtract(wait.partitions, named_partitions)) for wait in state.waiting]
     waits = [*state.awaited, *(wait for wait in others if wait.partitions)]
-    if len(state.wait_durations_ms) < MIN_DURATIONS:
+    if len(state.wait_durations_ms) < MIN_DURATION_COUNT:
         return waits
     usual = usual_ms(state.wait_durations_ms)
     return [
@@ -142,12 +142,12 @@ def _waits_of_epoch(data: GroupObserved) -> Iterator[Waiting]:
 
 
 def _waits_for_targets(data: GroupObserved) -> Iterator[Waiting]:
-    missing_by_member = [(member, minus(member.target or {}, member.assigned)) for member in data.members]
+    missing_by_member = [(member, subtract(member.target or {}, member.assigned)) for member in data.members]
     kept: TopicPartitions = {}
     if any(missing for _, missing in missing_by_member):
         kept = collect_lists(share for member in data.members for share in (member.assigned, member.pending_revocation))
     for member, missing in missing_by_member:
-        free = minus(missing, kept)
+        free = subtract(missing, kept)
         if any(free.values()):
             yield _member_wait(member, "to get {what}" if data.polled else "to take {what}", free, data)
     for member, missing in missing_by_member:
@@ -167,7 +167,7 @@ def _waits_of_generation(data: GroupObserved) -> Iterator[Waiting]:
         return
     tasks = data.holds_tasks
     for member in data.members:
-        if lost := member.pending_revocation if tasks else member.owned and minus(member.owned, member.assigned):
+        if lost := member.pending_revocation if tasks else member.owned and subtract(member.owned, member.assigned):
             yield _member_wait(member, "to give up {what} and join again", lost, data)
 
 

@@ -81,7 +81,7 @@ class ClientRounds(GroupRounds):
                 client.began = event.at if client.began is None else client.began
                 if message.partitions != 0 and client.stopped is None:
                     client.stopped = event.at
-            case ClientKind.NEW_ID:
+            case ClientKind.NEW_MEMBER_ID:
                 client.is_new = True
             case ClientKind.LEAVING:
                 reason = f"LeaveGroup; client reason: {message.reason or 'not provided'}"
@@ -89,14 +89,14 @@ class ClientRounds(GroupRounds):
                 client.member_id = None
             case ClientKind.POLL_TIMED_OUT:
                 self._record_departure(event, member, "member.left", POLL_TIMEOUT)
-            case ClientKind.EXPIRED:
+            case ClientKind.HEARTBEAT_EXPIRED:
                 reason = message.reason or "the coordinator did not know the member any more"
                 self._record_departure(event, member, "group.observed", reason)
                 client.member_id = None
-            case ClientKind.JOINED | ClientKind.COMPUTED | ClientKind.ASSIGNED:
+            case ClientKind.JOINED | ClientKind.COMPUTED | ClientKind.PARTITIONS_ASSIGNED:
                 yield from self._joined(event, message, client, member)
-            case ClientKind.RELEASED if message.number is not None:
-                yield from self._released(event, message, client, message.number)
+            case ClientKind.PARTITIONS_RELEASED if message.number is not None:
+                yield from self._add_release(event, message, client, message.number)
             case ClientKind.GROWTH:
                 self._report(event, message.reason, "topic.partitions_changed")
 
@@ -163,16 +163,16 @@ class ClientRounds(GroupRounds):
                 began = event.at if client.began is None else client.began
                 self._done = self._make_round(message, client, number, began, event.at)
                 self._done.number = None if is_unnumbered else number
-            self._extend(event, message, client, member, number)
+            self._add_to_round(event, message, client, member, number)
         if message.kind is not ClientKind.COMPUTED:
             client.began = None
-        if message.kind is ClientKind.ASSIGNED:
+        if message.kind is ClientKind.PARTITIONS_ASSIGNED:
             if client.stopped is not None and member is not None and self._done is not None and not client.is_shared:
                 self._done.pauses[member] = (client.stopped, event.at)
             client.stopped = None
             client.reason = ""
 
-    def _released(self, event: LogEvent, message: ClientEvent, client: _Client, number: int) -> Iterator[LogRound]:
+    def _add_release(self, event: LogEvent, message: ClientEvent, client: _Client, number: int) -> Iterator[LogRound]:
         """Process the log message of a sarama client (Go) about the end of a session, whose begin is unknown."""
         if client.stopped is not None and number > max(client.number, self.number or 0):
             yield from self.flush()
@@ -197,7 +197,9 @@ class ClientRounds(GroupRounds):
         self.number, self.protocol = number, event.protocol
         return self._complete_round(round_, ended, reports=self._pop_reports(began if ended is None else ended))
 
-    def _extend(self, event: LogEvent, message: ClientEvent, client: _Client, member: str | None, number: int) -> None:
+    def _add_to_round(
+        self, event: LogEvent, message: ClientEvent, client: _Client, member: str | None, number: int
+    ) -> None:
         done = self._done
         if done is None or self.number != number:
             return

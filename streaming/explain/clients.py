@@ -10,7 +10,7 @@ Kafka, ``rdkafka_cgrp.c``, ``kafka/coordinator/base.py``, ``kgo/consumer_group.g
 import re
 from typing import Final, NamedTuple
 
-from streaming.collect.broker_log.layouts import Text
+from streaming.collect.broker_log.layouts import LogText
 from streaming.collect.broker_log.messages import UUID
 from streaming.explain.events import ClientEvent, ClientKind
 from streaming.records.events import Holding, Kind
@@ -45,69 +45,69 @@ def _table(*rows: tuple[ClientKind, str]) -> tuple[tuple[ClientKind, re.Pattern[
 #: Kinds of reports by clients, and the patterns of their messages.
 _JAVA_WORDINGS: Final = _table(
     (K.JOINING, r"\(Re-\)joining group|Rebalance started"),
-    (K.NEW_ID, rf"Request joining group due to: need to re-join with the given member-id: {_MEMBER}"),
+    (K.NEW_MEMBER_ID, rf"Request joining group due to: need to re-join with the given member-id: {_MEMBER}"),
     (K.JOINING, r"Request joining group due to: (?P<reason>.*)|Attempt to heartbeat (?:with (?!stale ).* )?failed (?:since group is rebalancing|since generation \S+ is not current|due to ILLEGAL_GENERATION)"),
     (K.JOINED, r"Successfully joined group with generation (?:Generation\{generationId=(?P<number>\d+), memberId='(?P<member>[^']*)', protocol='(?P<assignor>[^']*)'\}|(?P<plain>\d+))"),
-    (K.ASSIGNED, r"Successfully synced group in generation Generation\{generationId=(?P<number>\d+), memberId='(?P<member>[^']*)'"),
+    (K.PARTITIONS_ASSIGNED, r"Successfully synced group in generation Generation\{generationId=(?P<number>\d+), memberId='(?P<member>[^']*)'"),
     (K.COMPUTED, r"Finished assignment for group at generation (?P<number>\d+): (?P<shares>\{.*\})"),
-    (K.ASSIGNED, r"(?:Adding|Setting) newly assigned partitions:? ?(?P<partitions>.*)"),
+    (K.PARTITIONS_ASSIGNED, r"(?:Adding|Setting) newly assigned partitions:? ?(?P<partitions>.*)"),
     (K.REVOKED, r"(?:Revok(?:e|ing)|Lost) previously assigned partitions ?(?P<partitions>.*)"),
     (K.LEAVING, rf"(?:Member {_MEMBER} )?[Ss]ending LeaveGroup request to coordinator .*?(?: due to (?P<reason>.*))?$"),
     (K.POLL_TIMED_OUT, r"(?:This member will leave the group because )?(?:[Cc]onsumer|worker) poll timeout has expired"),
-    (K.EXPIRED, rf"Attempt to heartbeat (?:with (?!stale ).* )?failed (?:(?:for )?since member id (?:{_MEMBER} )?is not valid|due to UNKNOWN_MEMBER_ID)"),
+    (K.HEARTBEAT_EXPIRED, rf"Attempt to heartbeat (?:with (?!stale ).* )?failed (?:(?:for )?since member id (?:{_MEMBER} )?is not valid|due to UNKNOWN_MEMBER_ID)"),
     (K.OTHER, r"(?:JoinGroup|SyncGroup) failed: The group instance id .* has been fenced|Caught fenced group\.instance\.id|Attempt to heartbeat .*FENCED_INSTANCE_ID"),
     (K.OTHER, r"Group coordinator \S+ .*is unavailable or invalid"),
-    (K.ASSIGNED, r"Joined group (?:at generation (?P<number>\d+) with protocol version .* )?and got assignment"),
+    (K.PARTITIONS_ASSIGNED, r"Joined group (?:at generation (?P<number>\d+) with protocol version .* )?and got assignment"),
     # KIP-848.
     (K.JOINING, r"Member (?P<member>\S+) with epoch \S+ transitioned from \w+ to JOINING"),
     (K.JOINED, r"Member (?P<member>\S+) with epoch (?P<epoch>[1-9]\d*) transitioned from \w+ to RECONCILING"),
-    (K.ASSIGNED, r"Member (?P<member>\S+) with epoch (?P<epoch>[1-9]\d*) transitioned from \w+ to STABLE"),
+    (K.PARTITIONS_ASSIGNED, r"Member (?P<member>\S+) with epoch (?P<epoch>[1-9]\d*) transitioned from \w+ to STABLE"),
     (K.POLL_TIMED_OUT, r"Member (?P<member>\S+) with epoch \S+ transitioned from \w+ to STALE"),
     (K.LEAVING, r"Member (?P<member>\S+) with epoch \S+ transitioned from \w+ to LEAVING"),
-    (K.EXPIRED, r"Member (?P<member>\S+) with epoch \S+ transitioned from \w+ to FENCED"),
+    (K.HEARTBEAT_EXPIRED, r"Member (?P<member>\S+) with epoch \S+ transitioned from \w+ to FENCED"),
 )  # fmt: skip
 _OTHER_WORDINGS: Final = _table(
     # librdkafka, with debug=cgrp.
     (K.JOINED, r"JoinGroup response: GenerationId (?P<number>\d+), Protocol (?P<assignor>[\w-]*), LeaderId .*, my MemberId (?P<member>.+?), (?:member metadata count \d+|\d+ members in group): \(no error\)"),
     (K.COMPUTED, r"(?:I am elected|Elected) leader for group \"(?P<group>[^\"]+)\" with (?P<size>\d+) member"),
-    (K.NEW_ID, r"Group \"(?P<group>[^\"]+)\": updating member id \"(?:\(not-set\))?\" -> \"(?P<member>[^\"]+)\""),
+    (K.NEW_MEMBER_ID, r"Group \"(?P<group>[^\"]+)\": updating member id \"(?:\(not-set\))?\" -> \"(?P<member>[^\"]+)\""),
     (K.JOINING, r"Group \"(?P<group>[^\"]+)\" (?:initiating rebalance|is rebalancing)(?: \(\w+\))? in state .* (?:assigned partition\(s\)(?: \(lost\))?|with(?:out)? assignment): (?P<reason>.*)"),
     (K.JOINING, r"(?:Joining g|G)roup \"(?P<group>[^\"]+)\" (?:with \d+ subscribed topic|changed join state \S+ -> wait-join |heartbeat error response in state .*: Broker: (?:Group rebalance in progress|Specified group generation id is not valid))"),
     (K.REVOKED, r"Group \"(?P<group>[^\"]+)\": delegating (?:incremental )?revoke of (?P<count>\d+) partition"),
-    (K.ASSIGNED, r"Group \"(?P<group>[^\"]+)\": (?:delegating (?:incremental )?assign|new assignment) of (?P<count>\d+) partition"),
+    (K.PARTITIONS_ASSIGNED, r"Group \"(?P<group>[^\"]+)\": (?:delegating (?:incremental )?assign|new assignment) of (?P<count>\d+) partition"),
     (K.POLL_TIMED_OUT, r"Application maximum poll interval \(\d+ms\) exceeded by \d+ms|(?:Heartbeat|Consumer) poll (?:timeout has )?expired(?:, leaving group|\. This means)"),
-    (K.EXPIRED, r"(?P<reason>Consumer group session timed out .*? coordinator)|Group \"(?P<group>[^\"]+)\" heartbeat error response in state .*: Broker: Unknown member"),
+    (K.HEARTBEAT_EXPIRED, r"(?P<reason>Consumer group session timed out .*? coordinator)|Group \"(?P<group>[^\"]+)\" heartbeat error response in state .*: Broker: Unknown member"),
     (K.LEAVING, r"Group \"(?P<group>[^\"]+)\": leave \(in state \S+\)$"),
     (K.JOINED, r"ConsumerGroupHeartbeat response received for member id \"(?P<member>[^\"]+)\" with epoch (?P<epoch>[1-9]\d*)"),
     # kafka-python, aiokafka, and Java before 1.0.
-    (K.NEW_ID, rf"Received member id {_MEMBER} for group {_GROUP}; will retry join-group"),
+    (K.NEW_MEMBER_ID, rf"Received member id {_MEMBER} for group {_GROUP}; will retry join-group"),
     (K.JOINING, rf"\(Re-\)joining group {_GROUP_AT_END_PATTERN}"),
     (K.JOINED, rf"Successfully joined group {_GROUP} (?:with generation (?P<number>\d+)|<Generation (?P<plain>\d+) \(member_id: (?P<member>[^,]+), protocol: (?P<assignor>[\w-]+)\)>)"),
     (K.JOINED, rf"Joined group '{_GROUP}' \(generation (?P<number>\d+)\) with member_id {_MEMBER}"),
     (K.REVOKED, rf"Revoking previously assigned partitions (?P<partitions>.*) for group {_GROUP_AT_END_PATTERN}"),
-    (K.ASSIGNED, rf"Setting newly assigned partitions (?P<partitions>.*) for group {_GROUP_AT_END_PATTERN}"),
+    (K.PARTITIONS_ASSIGNED, rf"Setting newly assigned partitions (?P<partitions>.*) for group {_GROUP_AT_END_PATTERN}"),
     (K.LEAVING, rf"Leaving (?:consumer group \((?P<plain_group>[^)]+)\)|(?:consumer )?group {_GROUP}(?:, | \()member {_MEMBER})"),
-    (K.EXPIRED, rf"Heartbeat(?: failed)?: local member_id was not recognized|heartbeat failed for group {_GROUP} since member id is not valid"),
+    (K.HEARTBEAT_EXPIRED, rf"Heartbeat(?: failed)?: local member_id was not recognized|heartbeat failed for group {_GROUP} since member id is not valid"),
     (K.JOINING, rf"[Hh]eartbeat failed for group {_GROUP} because it is rebalancing|Group (?P<plain_group>\S+) is rebalancing; rejoining"),
     # kafka-go.
     (K.JOINED, rf"[Jj]oined group {_GROUP} as member {_MEMBER} in generation (?P<number>\d+)"),
     (K.GROWTH, rf"(?P<reason>Partition changes found), rebalancing group: {_GROUP_AT_END_PATTERN}"),
     # sarama.
-    (K.RELEASED, r"consumergroup/session/(?P<member>.+?)/(?P<number>\d+) released"),
+    (K.PARTITIONS_RELEASED, r"consumergroup/session/(?P<member>.+?)/(?P<number>\d+) released"),
     (K.OTHER, rf"consumergroup[ /]{_GROUP} (?:is #|loop check partition number (?:co|go)routine will exit)"),
     (K.GROWTH, rf"consumergroup/{_GROUP} loop check partition number goroutine find partitions in topics (?P<reason>\S+ changed from \d+ to \d+)"),
 )  # fmt: skip
 #: Messages of franz-go and KafkaJS, followed by keys and values. KafkaJS logs no generation.
 _MESSAGES_WITH_FIELDS: Final = {
     "joining group": K.JOINING,
-    "join returned MemberIDRequired, rejoining with response's MemberID": K.NEW_ID,
+    "join returned MemberIDRequired, rejoining with response's MemberID": K.NEW_MEMBER_ID,
     "joined, balancing group": K.JOINED,
     "joined": K.JOINED,
-    "synced": K.ASSIGNED,
+    "synced": K.PARTITIONS_ASSIGNED,
     "leaving group": K.LEAVING,
     "eager consumer revoking prior assigned partitions": K.REVOKED,
     "[Runner] The group is rebalancing, re-joining": K.JOINING,
-    "[Runner] The coordinator is not aware of this member, re-joining the group": K.EXPIRED,
+    "[Runner] The coordinator is not aware of this member, re-joining the group": K.HEARTBEAT_EXPIRED,
     "[ConsumerGroup] Consumer has joined the group": K.JOINED,
     "[Runner] Consumer has joined the group": K.JOINED,
 }
@@ -128,13 +128,13 @@ class ClientMessage(NamedTuple):
     header: str
 
 
-def read_client(text: Text, source: str) -> ClientMessage | None:
+def read_client(text: LogText, source: str) -> ClientMessage | None:
     """Return the client's message in a line of the file ``source``; None if the line does not contain one."""
     line = text.text
     prefix = _JAVA_PREFIX.search(line)
     if prefix is not None:
         return _read_java(line, prefix, source)
-    message = _read_keyed(text, source)
+    message = _read_key_values(text, source)
     if message is not None:
         return message
     for kind, pattern in _OTHER_WORDINGS:
@@ -162,7 +162,7 @@ def _read_java(line: str, prefix: re.Match[str], source: str) -> ClientMessage:
     return ClientMessage(prefix["group"], event, line[: prefix.start()])
 
 
-def _read_keyed(text: Text, source: str) -> ClientMessage | None:
+def _read_key_values(text: LogText, source: str) -> ClientMessage | None:
     fields, message, header = text.fields, text.text, ""
     if not {"group", "groupId"} & {*fields}:
         fields = {name: quoted or plain for name, quoted, plain in _LOGFMT.findall(message) if " msg=" in message}
@@ -176,7 +176,7 @@ def _read_keyed(text: Text, source: str) -> ClientMessage | None:
     kind = _MESSAGES_WITH_FIELDS.get(message)
     if message == "heartbeat errored":
         error = str(fields.get("err", "")).partition(":")[0]
-        kind = {"REBALANCE_IN_PROGRESS": K.JOINING, "UNKNOWN_MEMBER_ID": K.EXPIRED}.get(error)
+        kind = {"REBALANCE_IN_PROGRESS": K.JOINING, "UNKNOWN_MEMBER_ID": K.HEARTBEAT_EXPIRED}.get(error)
     group = fields.get("group", fields.get("groupId"))
     if kind is None or not isinstance(group, str):
         return None

@@ -45,7 +45,7 @@ class CoordinatorRounds(GroupRounds):
             self.kind = message.protocol
         match kind:
             case MessageKind.PREPARING:
-                self._prepare(event, message)
+                self._prepare_rebalance(event, message)
             case MessageKind.MEMBER_JOINING | MessageKind.MEMBER_JOINED:
                 if event.is_empty and not self._pending and self._open is None:
                     self._forget_members(0)
@@ -89,7 +89,7 @@ class CoordinatorRounds(GroupRounds):
     def _add_joined(self, member_ids: Iterable[str]) -> None:
         self._pending.update((member, None) for member in member_ids if member not in self.members)
 
-    def _prepare(self, event: LogEvent, message: CoordinatorEvent) -> None:
+    def _prepare_rebalance(self, event: LogEvent, message: CoordinatorEvent) -> None:
         if self.number is not None and message.number not in (self.number, None):
             self._forget_members(None)  # the logs lack the generations in between
             self._pending, self._gone_members, self._open = {}, {}, None

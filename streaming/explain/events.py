@@ -14,19 +14,19 @@ class ClientKind(StrEnum):
 
     JOINING = "joining"
     #: The coordinator assigned a new member id, under which the client has not been in any generation yet.
-    NEW_ID = "new-id"
+    NEW_MEMBER_ID = "new-id"
     JOINED = "joined"
     #: The member has received its assignment of a generation or epoch.
-    ASSIGNED = "assigned"
+    PARTITIONS_ASSIGNED = "assigned"
     REVOKED = "revoked"
     #: The leader computed the assignment of every member.
     COMPUTED = "computed"
     LEAVING = "leaving"
     POLL_TIMED_OUT = "overran"
     #: The coordinator has removed the member, as the member's session expired.
-    EXPIRED = "expired"
+    HEARTBEAT_EXPIRED = "expired"
     #: The client ended its session of a generation.
-    RELEASED = "released"
+    PARTITIONS_RELEASED = "released"
     GROWTH = "growth"
     #: Any other message that names the client's group.
     OTHER = "other"

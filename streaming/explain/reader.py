@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import structs
 
 from streaming.collect.broker_log.events import LogTimestamp
-from streaming.collect.broker_log.layouts import MONTHS, Text, last_timestamp, read_text, texts, timestamp_of
+from streaming.collect.broker_log.layouts import MONTHS, LogText, last_timestamp, read_text, texts, timestamp_of
 from streaming.collect.broker_log.log import LineScanner
 from streaming.explain.clients import read_client
 from streaming.explain.events import ClientEvent, LogEvent
@@ -44,14 +44,14 @@ class LineCounts:
     Attributes:
         understood: number of lines that reported an event of a group.
         not_understood: number of lines about rebalances without a known message; ``examples`` has the first of them.
-        without_group: number of understood lines that are left out, because the log does not name their group.
+        lines_without_group: number of understood lines that are left out, because the log does not name their group.
         newest: the newest timestamp, ms; -1 if there are no timestamps.
     """
 
     read: int = 0
-    understood: int = 0
+    understood_lines: int = 0
     not_understood: int = 0
-    without_group: int = 0
+    lines_without_group: int = 0
     examples: list[str] = field(default_factory=list)
     newest: int = -1
 
@@ -83,7 +83,7 @@ class LogReader:
         """Yield the events in the last line of a log, if the file does not end with a line break."""
         for number, line in self._scanner.finish():
             yield from self._read_line(number, line)
-        self._counts.without_group += len(self._waiting_events)
+        self._counts.lines_without_group += len(self._waiting_events)
         last = next(texts(self._scanner.last))
         self._counts.newest = max(self._counts.newest, header_timestamp(last.text, last.outer, self._newest_ms).ms)
         self._counts.read += self._scanner.read
@@ -110,7 +110,9 @@ class LogReader:
                 if len(self._counts.examples) < _MAX_EXAMPLES:
                     self._counts.examples.append(line.strip()[:_EXAMPLE_LENGTH])
         elif not event.group_id:
-            self._counts.without_group += len(self._waiting_events) == _MAX_LINES_WITHOUT_GROUP  # drops the oldest
+            self._counts.lines_without_group += (
+                len(self._waiting_events) == _MAX_LINES_WITHOUT_GROUP
+            )  # drops the oldest
             self._waiting_events.append(self._add_position(event, number))
         else:
             for waiting in [*self._waiting_events]:
@@ -129,7 +131,7 @@ class LogReader:
                 return event
         return None
 
-    def _coordinator(self, text: Text) -> LogEvent | None:
+    def _coordinator(self, text: LogText) -> LogEvent | None:
         if "[thrd:" in text.text or ("clientId=" in text.text and "groupId=" in text.text):
             return None  # a client's message
         event = read_text(text)
@@ -146,7 +148,7 @@ class LogReader:
             is_empty=" in Empty state" in text.text or " in state Empty" in text.text,
         )
 
-    def _client(self, text: Text) -> LogEvent | None:
+    def _client(self, text: LogText) -> LogEvent | None:
         message = read_client(text, self._name)
         if message is None:
             return None
@@ -167,7 +169,7 @@ class LogReader:
         return self._groups.get(event.actor) or (next(iter(self._named_groups)) if len(self._named_groups) == 1 else "")
 
     def _add_position(self, event: LogEvent, number: int) -> LogEvent:
-        self._counts.understood += 1
+        self._counts.understood_lines += 1
         self._counts.newest = max(self._counts.newest, event.at)
         return structs.replace(event, place=(self._name, number))
 
@@ -179,18 +181,18 @@ KNOWN_LAYOUTS: Final = (
     "timestamps in ISO 8601, of log4j, or since the epoch"
 )
 _MONTH_PATTERN: Final = rf"(?<!\w)(?P<month>{'|'.join(MONTHS)})"
-_MINUTE: Final = r"(?P<minute>\d\d):(?P<second>\d\d)"
+_MINUTE_RE: Final = r"(?P<minute>\d\d):(?P<second>\d\d)"
 #: Syslog's timestamp has no year.
 _DATE_WITHOUT_YEAR: Final = re.compile(
-    rf"{_MONTH_PATTERN} +(?P<day>\d{{1,2}}) (?P<hour>\d\d):{_MINUTE}(?:[.,](?P<fraction>\d{{1,6}}))?(?!\d)"
+    rf"{_MONTH_PATTERN} +(?P<day>\d{{1,2}}) (?P<hour>\d\d):{_MINUTE_RE}(?:[.,](?P<fraction>\d{{1,6}}))?(?!\d)"
 )
 #: ``java.util.logging`` and Kibana.
 _AMERICAN_TIMESTAMP: Final = re.compile(
-    rf"{_MONTH_PATTERN} (?P<day>\d{{1,2}}), (?P<year>\d{{4}})(?: @)? (?P<hour>\d{{1,2}}):{_MINUTE}"
+    rf"{_MONTH_PATTERN} (?P<day>\d{{1,2}}), (?P<year>\d{{4}})(?: @)? (?P<hour>\d{{1,2}}):{_MINUTE_RE}"
     r"(?:\.(?P<fraction>\d{3}))?(?: (?P<half>[AP])M)?"
 )
 #: Logback's default pattern has no date.
-_NO_DATE: Final = re.compile(rf"(?<![\d:.-])(?<!\d{{4}} )(?P<hour>\d\d):{_MINUTE}[.,](?P<fraction>\d{{3}})(?!\d)")
+_NO_DATE: Final = re.compile(rf"(?<![\d:.-])(?<!\d{{4}} )(?P<hour>\d\d):{_MINUTE_RE}[.,](?P<fraction>\d{{3}})(?!\d)")
 _DAY_MS: Final = 86_400_000
 
 
@@ -200,7 +202,7 @@ def header_timestamp(header: str, outer: LogTimestamp | None, newest_ms: int) ->
     ``outer``: timestamp of the document around the message. ``newest_ms``: modification time of the file, from which
     a missing year or date is derived.
     """
-    return last_timestamp(header) or outer or _usa_time(header) or _incomplete(header, newest_ms) or LogTimestamp(-1)
+    return last_timestamp(header) or outer or _usa_time(header) or _partial_time(header, newest_ms) or LogTimestamp(-1)
 
 
 def _usa_time(header: str) -> LogTimestamp | None:
@@ -211,7 +213,7 @@ def _usa_time(header: str) -> LogTimestamp | None:
     return timestamp_of({**match.groupdict(), "hour": hour})
 
 
-def _incomplete(header: str, newest_ms: int) -> LogTimestamp | None:
+def _partial_time(header: str, newest_ms: int) -> LogTimestamp | None:
     """Return the newest possible time of a timestamp without a year or a date, not after the file's modification."""
     newest = datetime.fromtimestamp(newest_ms / 1000, tz=UTC)
     if match := _DATE_WITHOUT_YEAR.search(header):

@@ -31,8 +31,8 @@ def _order(event: LogEvent) -> tuple[str, int, tuple[str, int]]:
 class EventSorter:
     """Sorts any number of events in constant memory, with files that ``temporary`` opens."""
 
-    def __init__(self, open_temporary: Callable[[], BinaryIO]) -> None:
-        self._open_temporary = open_temporary
+    def __init__(self, open_temporary_file: Callable[[], BinaryIO]) -> None:
+        self._open_temporary = open_temporary_file
         self._events: list[LogEvent] = []
         self._sorted_files: list[BinaryIO] = []
 

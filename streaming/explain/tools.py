@@ -37,9 +37,9 @@ class MemberTable:
 
     def _split_cells(self, line: str) -> list[str]:
         """Return the cells of a table row; cells may contain blanks if the row is aligned with the header."""
-        begins = [*self.columns.values()]
-        is_aligned = all(re.match(r"\s\S|$", line[begin - 1 :]) for begin in begins[1:])
-        return [line[slice(*cell)].strip() for cell in pairwise([*begins, None])] if is_aligned else line.split()
+        column_begins = [*self.columns.values()]
+        is_aligned = all(re.match(r"\s\S|$", line[begin - 1 :]) for begin in column_begins[1:])
+        return [line[slice(*cell)].strip() for cell in pairwise([*column_begins, None])] if is_aligned else line.split()
 
     def row(self, line: str) -> LogEvent | None:
         """Return the event of a member in a table row; None after the table, or for a partition without a consumer."""

@@ -112,8 +112,8 @@ def _call_tool(
         return True, str(error)
     if len(body) > _MAX_BYTES:
         properties = _input_schema(operations[name])["properties"]
-        narrower = [parameter for parameter in ("limit", "from", "to", "view") if parameter in properties]
-        advice = f"ask for less with {', '.join(narrower)}" if narrower else "ask another tool, such as search"
+        filters = [parameter for parameter in ("limit", "from", "to", "view") if parameter in properties]
+        advice = f"ask for less with {', '.join(filters)}" if filters else "ask another tool, such as search"
         return True, f"the answer has {len(body)} bytes, more than {_MAX_BYTES}: {advice}"
     return status >= 400, body.decode()  # noqa: PLR2004 - HTTP statuses of errors
 

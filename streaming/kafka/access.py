@@ -56,7 +56,7 @@ def required_permissions(component: str, settings: Settings) -> tuple[Permission
     topics, collector = settings.topics, settings.collector_id
     polling = settings.collect.by == "polling"
     seen = {topics.assignments: (_READ,)} if polling else {"__consumer_offsets": (_READ,)}
-    on: dict[str, dict[str, tuple[str, ...]]] = {
+    rights: dict[str, dict[str, tuple[str, ...]]] = {
         "collect": {**seen, topics.membership: (_READ, _WRITE, _CONFIGS), topics.dead_letters: (_WRITE, _CONFIGS)},
         "stream": {
             topics.membership: (_READ, _WRITE, _CONFIGS),
@@ -79,7 +79,7 @@ def required_permissions(component: str, settings: Settings) -> tuple[Permission
     place = () if polling else (Permission(_READ, collector, "group"),)
     own = (*place, Permission(_WRITE, collector, "transactional-id"))
     return (
-        *(Permission(operation, topic) for topic, operations in on[component].items() for operation in operations),
+        *(Permission(operation, topic) for topic, operations in rights[component].items() for operation in operations),
         *(own if component == "collect" else ()),
     )
 
@@ -100,7 +100,7 @@ def optional_acl_hints(settings: Settings, component: str) -> Iterator[str]:
 
 
 def _lacking(settings: Settings, permissions: Iterable[Permission], why: str) -> Iterator[str]:
-    allowed = _allowed(settings, {permission[1:] for permission in permissions})
+    allowed = _allowed_operations(settings, {permission[1:] for permission in permissions})
     for permission in permissions:
         operations = allowed.get(permission[1:])
         if operations is not None and permission.operation.lower() not in operations:
@@ -129,7 +129,7 @@ def refusal(error: KafkaError, settings: Settings, component: str) -> NoPermissi
     return NoPermission(f"cluster {settings.kafka.bootstrap_servers}: {error.str()}")
 
 
-def _allowed(settings: Settings, resources: Iterable[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
+def _allowed_operations(settings: Settings, resources: Iterable[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
     """Return the granted operations, in lower case, for each topic and group that the cluster describes."""
     admin = kafka_admin.AdminClient(confluent_config(settings.kafka))
     topics = TopicCollection([name for name, resource in resources if resource == "topic"])

@@ -172,7 +172,7 @@ def require_same_cluster(settings: KafkaSettings, cluster_id: str) -> None:
         )
 
 
-def wait_reachable(settings: KafkaSettings, stop: threading.Event) -> bool:
+def wait_until_reachable(settings: KafkaSettings, stop: threading.Event) -> bool:
     """Wait until the cluster answers and return True; return False if ``stop`` is set first."""
     while not stop.wait(_RETRY_SECONDS):
         with suppress(ClusterUnavailable):

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException, Message
 
 from assignors.errors import BadInput
 from streaming.kafka.access import refusal
-from streaming.kafka.producer import EventProducer, NotDelivered
+from streaming.kafka.producer import EventProducer, SendFailed
 from streaming.kafka.topic_reader import read_to_end
 from streaming.records.dead_letters import HEADER_PREFIX, TRUNCATED_HEADER
 from streaming.settings.config import Settings
@@ -64,11 +64,11 @@ def resubmit(settings: Settings, dead_letters: Iterable[DeadLetter]) -> int:
         producer.flush(_FLUSH_SECONDS)
     except KafkaException as error:  # the cluster refuses an idempotent producer that may write to no topic
         reason = error.args[0]
-        raise refusal(reason, settings, "dlt") or NotDelivered(f"topic {topic}: {reason.str()}") from error
+        raise refusal(reason, settings, "dlt") or SendFailed(f"topic {topic}: {reason.str()}") from error
     return sent
 
 
-def pick(dead_letters: Iterator[DeadLetter], places: list[str]) -> list[DeadLetter]:
+def pick_letters(dead_letters: Iterator[DeadLetter], places: list[str]) -> list[DeadLetter]:
     """Return the dead letters at the given ``partition:offset`` places, in that order."""
     by_place = {f"{letter.partition}:{letter.offset}": letter for letter in dead_letters}
     for place in places:

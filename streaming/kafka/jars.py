@@ -33,7 +33,7 @@ class DownloadFailed(OutsideFailure):
     """The jars could not be downloaded from the repository."""
 
 
-class Coordinate(NamedTuple):
+class MavenCoordinate(NamedTuple):
     """A Maven artifact: the parts of ``group:artifact:version``."""
 
     group: str
@@ -78,9 +78,9 @@ def fetch(coordinates: Sequence[str], *, transitive: bool = True) -> list[Path]:
     Raises OutsideFailure if KAFKA_JARS is set and its folder does not have the jars, and DownloadFailed if the
     repository does not answer or does not have the artifacts.
     """
-    artifacts = [Coordinate(*text.split(":")) for text in coordinates]
+    artifacts = [MavenCoordinate(*text.split(":")) for text in coordinates]
     if folder := os.environ.get(JARS_VARIABLE):
-        return _from_folder(Path(folder).expanduser(), artifacts)
+        return _find_jars_in_folder(Path(folder).expanduser(), artifacts)
     key = hashlib.sha256("\n".join([*coordinates, str(transitive)]).encode()).hexdigest()[:12]
     jars_folder = cache_dir("jars") / f"{artifacts[0].name}-{artifacts[0].version}-{key}"
     create_if_missing(jars_folder, lambda: _download(artifacts, jars_folder, transitive=transitive))
@@ -95,7 +95,7 @@ def create_if_missing(path: Path, create_file: Callable[[], None]) -> None:
                 create_file()
 
 
-def _from_folder(folder: Path, artifacts: Sequence[Coordinate]) -> list[Path]:
+def _find_jars_in_folder(folder: Path, artifacts: Sequence[MavenCoordinate]) -> list[Path]:
     for place in (folder, *sorted(path for path in folder.glob("*") if path.is_dir())):
         if all((place / coordinate.file).is_file() for coordinate in artifacts):
             return sorted(place.glob("*.jar"))
@@ -106,7 +106,7 @@ def _from_folder(folder: Path, artifacts: Sequence[Coordinate]) -> list[Path]:
     )
 
 
-def _download(artifacts: Sequence[Coordinate], jars_folder: Path, *, transitive: bool) -> None:
+def _download(artifacts: Sequence[MavenCoordinate], jars_folder: Path, *, transitive: bool) -> None:
     names = ", ".join(f"{coordinate.name} {coordinate.version}" for coordinate in artifacts)
     print_progress(f"fetching {names} (once, into {jars_folder.parent})")
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=jars_folder.parent) as temporary_folder:
@@ -137,7 +137,7 @@ def _settings() -> str:
 """
 
 
-def _ivy_module(artifacts: Iterable[Coordinate], *, transitive: bool) -> str:
+def _ivy_module(artifacts: Iterable[MavenCoordinate], *, transitive: bool) -> str:
     options = f'conf="default->default" transitive="{str(transitive).lower()}"'
     lines = (f'<dependency org="{group}" name="{name}" rev="{rev}" {options}/>' for group, name, rev in artifacts)
     return f"""<ivy-module version="2.0">

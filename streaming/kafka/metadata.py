@@ -33,14 +33,14 @@ class ContactState:
     """Reports once when the cluster stops answering, and once when it answers again."""
 
     def __init__(self) -> None:
-        self._away = False
+        self._is_away = False
 
     def news(self, trouble: str | None) -> str | None:
         """Return a log line if the cluster has stopped or resumed answering, else None; ``trouble``: the error."""
-        if self._away == (trouble is not None):
+        if self._is_away == (trouble is not None):
             return None
-        self._away = trouble is not None
-        return f"no contact with Kafka ({trouble}): waiting for it" if self._away else "Kafka answers again"
+        self._is_away = trouble is not None
+        return f"no contact with Kafka ({trouble}): waiting for it" if self._is_away else "Kafka answers again"
 
 
 class IdentityWatch:
@@ -159,7 +159,7 @@ class OffsetRequest:
     def __init__(self, settings: KafkaSettings, *, committed: bool = False) -> None:
         self._settings = settings
         self._isolation_level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        self._sent_at = float("-inf")
+        self._last_request_at = float("-inf")
         self._pending: Mapping[Any, Future[Any]] = {}
         self._admin: Any = None
         self.refused: frozenset[str] = frozenset()
@@ -174,7 +174,7 @@ class OffsetRequest:
         """Request the end offsets of these partitions, or other offsets by ``spec``; ``now``: the current time, s."""
         if self._admin is None:
             self._admin = kafka_admin.AdminClient(confluent_config(self._settings))
-        self._sent_at = now
+        self._last_request_at = now
         self._pending = self._admin.list_offsets(
             {TopicPartition(*place): spec for place in places},
             isolation_level=self._isolation_level,
@@ -199,7 +199,7 @@ class OffsetRequest:
     def take(self, now: float) -> dict[Place, int] | None:
         """Return the offsets that leaders returned; None while answers are outstanding and not timed out."""
         if not all(future.done() for future in self._pending.values()):
-            if now <= self._sent_at + 2 * _REQUEST_TIMEOUT_SECONDS:
+            if now <= self._last_request_at + 2 * _REQUEST_TIMEOUT_SECONDS:
                 return None
             self._pending = {}
             return {}

@@ -30,7 +30,7 @@ _TOPIC_DENIED = "TOPIC_AUTHORIZATION_FAILED"
 CLOCK_HINT = "is this host's clock right, and the brokers'?"
 
 
-class NotDelivered(OutsideFailure):
+class SendFailed(OutsideFailure):
     """The cluster did not accept a record."""
 
 
@@ -40,7 +40,7 @@ class ReplaceableProducer:
     def __init__(self, settings: KafkaSettings, properties: dict[str, Any] | None = None) -> None:
         self._settings, self._properties = settings, {"linger.ms": 0} | (properties or {})
         self.client = self._connect()
-        self._delivered = time.monotonic()
+        self._last_delivery_at = time.monotonic()
 
     def _connect(self) -> confluent_kafka.Producer:
         return confluent_kafka.Producer(confluent_config(self._settings) | self._properties)
@@ -50,9 +50,9 @@ class ReplaceableProducer:
         self.client.poll(0)
         now = time.monotonic()
         if not len(self.client):
-            self._delivered = now
-        elif now - self._delivered > LATE_DELIVERY_SECONDS:
-            self.client, self._delivered = self._connect(), now
+            self._last_delivery_at = now
+        elif now - self._last_delivery_at > LATE_DELIVERY_SECONDS:
+            self.client, self._last_delivery_at = self._connect(), now
         with suppress(BufferError):  # no broker answers, and the next record replaces this one
             self.client.produce(topic, on_delivery=on_delivery, **record)
         self.client.poll(0)
@@ -94,7 +94,7 @@ class EventProducer:
     def send(self, event: Event, topic: str | None = None) -> None:
         """Send one event to the membership topic, or to ``topic``; return before it is delivered.
 
-        Raises NotDelivered if the cluster did not accept a record that was sent earlier.
+        Raises SendFailed if the cluster did not accept a record that was sent earlier.
         """
         key, value, headers = codec.encode_event(event)
         self.send_record(topic or self._settings.topics.membership, key, value, headers)
@@ -108,7 +108,7 @@ class EventProducer:
         while True:
             try:
                 self.client.produce(
-                    topic, key=key, value=value, headers=list(headers), on_delivery=self._delivered, **placed
+                    topic, key=key, value=value, headers=list(headers), on_delivery=self._on_delivery, **placed
                 )
             except BufferError:  # the local queue is full: wait until some records are delivered
                 self.client.poll(0.1)
@@ -118,11 +118,11 @@ class EventProducer:
                 return
 
     def flush(self, timeout: float = 30.0) -> None:
-        """Wait until all sent records are in the log; raise NotDelivered after ``timeout`` seconds."""
+        """Wait until all sent records are in the log; raise SendFailed after ``timeout`` seconds."""
         undelivered = self.client.flush(timeout)
         self._raise_failure()
         if undelivered:
-            raise NotDelivered(f"{undelivered} records are not delivered after {timeout:g} s; is the cluster up?")
+            raise SendFailed(f"{undelivered} records are not delivered after {timeout:g} s; is the cluster up?")
 
     def __enter__(self) -> Self:
         return self
@@ -143,21 +143,21 @@ class EventProducer:
             raise ClusterUnavailable(f"topic {topic}: {error.args[0].str()}") from error
         if metadata.error is not None:
             if metadata.error.name() == _TOPIC_DENIED:
-                raise self._not_allowed(topic)
-            raise NotDelivered(f"topic {topic}: {metadata.error.str()}; `rebalance-monitor topics --create` creates it")
+                raise self._not_allowed_error(topic)
+            raise SendFailed(f"topic {topic}: {metadata.error.str()}; `rebalance-monitor topics --create` creates it")
         self._counts[topic] = (len(metadata.partitions), now)
         return len(metadata.partitions)
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         topic = message.topic() or ""
         if error is not None and error.name() == _TOPIC_DENIED:
-            self._failure = self._not_allowed(topic)
+            self._failure = self._not_allowed_error(topic)
         elif error is not None:
             # A refused timestamp, of the record or of its batch.
             advice = f"; {CLOCK_HINT}" if error.name() in ("INVALID_RECORD", "INVALID_TIMESTAMP") else ""
-            self._failure = NotDelivered(f"topic {topic}, key {message.key()!r}: {error.str()}{advice}")
+            self._failure = SendFailed(f"topic {topic}, key {message.key()!r}: {error.str()}{advice}")
 
-    def _not_allowed(self, topic: str) -> NoPermission:
+    def _not_allowed_error(self, topic: str) -> NoPermission:
         return NoPermission(denial(self._settings.kafka, Permission("Write", topic), f"which {self._component} must"))
 
     def _raise_failure(self) -> None:

@@ -243,14 +243,14 @@ class CredentialRenewal:
 #: Details in librdkafka's texts that are only useful to its developers.
 _CONNECTION_AGE = re.compile(r" ?\(after \d+ms in state \w+[^)]*\)")
 _BROKER_ADDRESS = re.compile(r"(?:\w+://)?([\w.\[\]:-]+:\d+)/(?:bootstrap|\d+)")
-_TOKENLESS = "failed to acquire sasl oauthbearer"
+_SASL_FAILURE_TEXT = "failed to acquire sasl oauthbearer"
 #: Error codes of a token endpoint after which a later request may succeed.
 _TEMPORARY_ERRORS = frozenset({"server_error", "temporarily_unavailable", "slow_down"})
 
 
 def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
     """Return the error behind librdkafka's error text; None if the error is temporary."""
-    if _TOKENLESS in text.lower():
+    if _SASL_FAILURE_TEXT in text.lower():
         return _token_failure(text, settings)
     match = _BROKER_ADDRESS.search(text)
     text = _CONNECTION_AGE.sub("", text)
@@ -266,7 +266,7 @@ def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
 def no_answer_message(text: str, settings: KafkaSettings, seconds: float) -> str:
     """Return a message about the address that does not answer: the token endpoint or the bootstrap servers."""
     after = f"within {seconds:g} s ({_CONNECTION_AGE.sub('', text)})"
-    if _TOKENLESS in text.lower():
+    if _SASL_FAILURE_TEXT in text.lower():
         return f"token endpoint {settings.sasl_oauthbearer_token_endpoint_url}: gives no token {after}"
     return f"bootstrap_servers {settings.bootstrap_servers}: no broker answers {after}; check --bootstrap-servers"
 

@@ -66,27 +66,27 @@ class TopicFollower:
         self, restore: Callable[[TopicPartition], None], client: confluent_kafka.Consumer, places: list[TopicPartition]
     ) -> None:
         def end_offset(place: TopicPartition) -> int:
-            end: int = self._repeat(lambda: client.get_watermark_offsets(place, timeout=_TIMEOUT_SECONDS))[1]
+            end: int = self._repeat_request(lambda: client.get_watermark_offsets(place, timeout=_TIMEOUT_SECONDS))[1]
             return end
 
-        kept = self._repeat(lambda: client.committed(places, timeout=_TIMEOUT_SECONDS))
+        kept = self._repeat_request(lambda: client.committed(places, timeout=_TIMEOUT_SECONDS))
         restored_positions = [place for place in kept if place.offset >= 0]
         first = [TopicPartition(place.topic, place.partition, end_offset(place)) for place in kept if place.offset < 0]
         for place in restored_positions:
-            self._repeat(partial(restore, place))
+            self._repeat_request(partial(restore, place))
         if first:  # commit the end offsets, so that no record is skipped if this process ends before its first commit
             self._commit(offsets=first)
         client.assign([*restored_positions, *first])
 
     def _commit(self, **what: object) -> None:
         try:
-            self._repeat(lambda: self._consumer.commit(**what, asynchronous=False))
+            self._repeat_request(lambda: self._consumer.commit(**what, asynchronous=False))
         except KafkaException as error:
             if error.args[0].name() not in _NO_MEMBER:
                 raise
             _log.warning("%s: not committed, its records are handled again: %s", self._group_id, error.args[0].str())
 
-    def _repeat(self, request: Callable[[], _Answer]) -> _Answer:
+    def _repeat_request(self, request: Callable[[], _Answer]) -> _Answer:
         """Repeat a request until the cluster answers; raises StopRequested, or an error that no repetition resolves."""
         while True:
             try:

@@ -25,7 +25,7 @@ MAX_WAITING_EVENTS: Final = 1_000
 #: The most events that the client library has in flight.
 _MAX_IN_FLIGHT: Final = 100
 #: Seconds between two checks for due events, between two checks while the outbox closes, and after a failure.
-_CHECK_SECONDS: Final = 0.25
+_CHECK_INTERVAL_SECONDS: Final = 0.25
 _CLOSING_CHECK_SECONDS: Final = 0.02
 _RETRY_SECONDS: Final = 1.0
 #: Seconds without a delivered event after which the cluster counts as unavailable.
@@ -80,7 +80,7 @@ class EventOutbox:
 
     def _run(self) -> None:
         while self._close_deadline is None or not (self._is_delivered() or self._is_past_deadline()):
-            self._wake_event.wait(_CHECK_SECONDS if self._close_deadline is None else _CLOSING_CHECK_SECONDS)
+            self._wake_event.wait(_CHECK_INTERVAL_SECONDS if self._close_deadline is None else _CLOSING_CHECK_SECONDS)
             self._wake_event.clear()
             try:
                 self._send_due_events()
@@ -137,8 +137,8 @@ class EventOutbox:
             self._next = None
 
     def _is_delivered(self) -> bool:
-        in_flight = 0 if self._producer is None else len(self._producer.client)
-        return not in_flight and self._next is None and not self._waiting_events
+        undelivered_count = 0 if self._producer is None else len(self._producer.client)
+        return not undelivered_count and self._next is None and not self._waiting_events
 
 
 @contextmanager

@@ -145,8 +145,8 @@ class Membership:
                 return []
             if at.tick - self._join_renewed_at >= RENEW_JOIN_AFTER_MS:
                 return self._renew_membership(state, at)
-            repeats = REPEAT_REPORT_AFTER_MS[self._repeat_count :]
-            if repeats and not state.is_between_generations and at.tick - self._assigned_at >= repeats[0]:
+            delays_ms = REPEAT_REPORT_AFTER_MS[self._repeat_count :]
+            if delays_ms and not state.is_between_generations and at.tick - self._assigned_at >= delays_ms[0]:
                 self._repeat_count += 1
                 self._next_heartbeat = at.tick + self._heartbeat_interval_ms
                 return [self._acknowledged_event(state, at)]
@@ -176,12 +176,12 @@ class Membership:
 
     def _acknowledged_event(self, state: _MemberState, at: ClockReading, **change: Iterable[Place]) -> Event:
         """Return the event of the current assignment; ``change``: partitions of a callback, such as ``revoked=…``."""
-        changed: dict[str, Any] = {name: _by_topic(partitions) for name, partitions in change.items()}
+        changed: dict[str, Any] = {name: _partitions_by_topic(partitions) for name, partitions in change.items()}
         return self._event(
             events.AssignmentAcknowledged(
                 **self._member(at),
                 generation=NO_GENERATION if state.is_between_generations else state.generation,
-                owned=_by_topic(state.owned),
+                owned=_partitions_by_topic(state.owned),
                 held_ms=0 if state.is_between_generations else at.tick - self._assigned_at,
                 **changed,
             )
@@ -196,7 +196,7 @@ class Membership:
         return Event(self._source, str(self._count), data)
 
 
-def _by_topic(places: Iterable[Place]) -> events.Partitions:
+def _partitions_by_topic(places: Iterable[Place]) -> events.Partitions:
     by_topic: events.Partitions = {}
     for topic, partition in sorted(places):
         by_topic.setdefault(topic, []).append(partition)

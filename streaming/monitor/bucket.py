@@ -33,7 +33,7 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
             groups.setdefault(record.key, []).append(record)
     writes: list[OutputRecord] = []
     for run in groups.values():
-        writes += _apply_run(bucket, run, now_ms, sinks)
+        writes += _apply_record_run(bucket, run, now_ms, sinks)
     return writes
 
 
@@ -51,7 +51,7 @@ def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[OutputRecord]:
     return writes
 
 
-def _apply_run(bucket: Bucket, run: Sequence[Record], now_ms: int, sinks: Sinks) -> list[OutputRecord]:
+def _apply_record_run(bucket: Bucket, run: Sequence[Record], now_ms: int, sinks: Sinks) -> list[OutputRecord]:
     """Apply records of one group together, atomically; if this fails, apply each record by itself."""
     step = _BucketBatch(bucket, now_ms, sinks)
     try:
@@ -65,7 +65,7 @@ def _apply_run(bucket: Bucket, run: Sequence[Record], now_ms: int, sinks: Sinks)
             bucket.discard(step.group_id)
         if len(run) == 1:
             return [outputs.dead_letter(run[0], error, sinks)]
-        return [write for record in run for write in _apply_run(bucket, [record], now_ms, sinks)]
+        return [write for record in run for write in _apply_record_run(bucket, [record], now_ms, sinks)]
 
 
 class _BucketBatch:

@@ -125,8 +125,7 @@ def find_cause(
     joins = [item for item in evidence if item.kind == "member.joined" and item.member_ids and shown]
     short_joins = [item for item in joins if present.isdisjoint(item.member_ids)]
     named = [kind for kind in CAUSE_KINDS if any(item.kind == kind and item not in short_joins for item in evidence)]
-    probing_kinds = [item.kind for item in evidence if item.kind == PROBING]
-    kind = next(iter([*named, *shown, *probing_kinds]), UNKNOWN_CAUSE_KIND)
+    kind = next(iter([*named, *shown, *[item.kind for item in evidence if item.kind == PROBING]]), UNKNOWN_CAUSE_KIND)
     member_ids = shown.get(kind) or [name for item in evidence if item.kind == kind for name in item.member_ids]
     others = [(_REASON_BY_DIFFERENCE[change], ids, change) for change, ids in shown.items() if change != kind]
     evidence += (Evidence(source=COMPARISON, reason=why, member_ids=ids, kind=change) for why, ids, change in others)
@@ -143,7 +142,7 @@ _REASON_BY_DIFFERENCE = {
 }
 
 
-def delivered_part(state: GroupState, prior: PriorState, data: GroupObserved) -> tuple[GroupState, Undelivered | None]:
+def delivered_share(state: GroupState, prior: PriorState, data: GroupObserved) -> tuple[GroupState, Undelivered | None]:
     """Return the group without the undelivered part of its last generation; None if everything was delivered."""
     replaced = prior.owned
     logged = [item for item in data.evidence if _is_about_generation(item, state.generation)]
@@ -162,7 +161,7 @@ def delivered_part(state: GroupState, prior: PriorState, data: GroupObserved) ->
             kind=UNDELIVERED,
             generation=state.generation,
         )
-    return _restored(state, prior, {*members}), Undelivered(generation=state.generation, evidence=evidence)
+    return _restore_prior_state(state, prior, {*members}), Undelivered(generation=state.generation, evidence=evidence)
 
 
 def add_undelivered(cause: Cause, undelivered: Undelivered) -> Cause:
@@ -196,7 +195,7 @@ def _members_with_prior_share(state: GroupState, replaced: PriorState, data: Gro
     return []
 
 
-def _restored(state: GroupState, replaced: PriorState, member_ids: Collection[str]) -> GroupState:
+def _restore_prior_state(state: GroupState, replaced: PriorState, member_ids: Collection[str]) -> GroupState:
     """Return the group with the partitions that these members owned before the last generation."""
     members = tuple(
         structs.replace(member, owned=replaced.owned.get(member.member_id, NOTHING))

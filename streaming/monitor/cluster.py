@@ -17,7 +17,7 @@ from streaming.records.events import ClusterChange, ClusterKind, ClusterObserved
 #: The number of closed incidents that are kept.
 _MAX_CLOSED_INCIDENTS: Final = 200
 #: A change that recurs within this time is the same incident, ms. Short, as episodes are matched by an incident's time.
-_REOPEN_MS: Final = 60_000
+_REOPEN_WINDOW_MS: Final = 60_000
 _BROKER_RESTART: Final = "broker-restart"
 #: Texts of incidents, by kind, with the subject and the number of groups.
 _TEXT_BY_KIND: Final[Mapping[ClusterKind, str]] = {
@@ -45,7 +45,7 @@ def update_incidents(state: IncidentState, data: ClusterObserved) -> IncidentSta
             subject=change.subject,
             groups=change.groups,
         )
-        state = open_incident(state, finding, change.since, reopen_ms=_REOPEN_MS)
+        state = open_incident(state, finding, change.since, reopen_ms=_REOPEN_WINDOW_MS)
         key = incident_key(change.kind, change.subject)
         is_broker_away = change.kind == _BROKER_RESTART and change.subject.startswith("broker ") and key not in present
         if not is_broker_away:
@@ -74,6 +74,6 @@ def _drop_oldest_closed(state: IncidentState) -> IncidentState:
     closed = sorted(
         (key for key, incident in state.by_key.items() if incident.closed_at), key=lambda key: state.by_key[key].number
     )
-    dropped = set(closed[: max(0, len(closed) - _MAX_CLOSED_INCIDENTS)])
-    kept = {key: incident for key, incident in state.by_key.items() if key not in dropped}
-    return structs.replace(state, by_key=kept) if dropped else state
+    dropped_keys = set(closed[: max(0, len(closed) - _MAX_CLOSED_INCIDENTS)])
+    kept = {key: incident for key, incident in state.by_key.items() if key not in dropped_keys}
+    return structs.replace(state, by_key=kept) if dropped_keys else state

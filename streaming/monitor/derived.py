@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from assignors import registry
-from assignors.assignment import minus
+from assignors.assignment import subtract
 from assignors.java import uuid_of
 from assignors.model import Member, Topic, TopicPartitions
 from streaming.monitor.rounds import Round
@@ -27,7 +27,7 @@ from streaming.records.diffs import Cause
 from streaming.records.events import Partitions
 
 #: Assignor of a classic member that does not name an assignor.
-_DEFAULT_CLASSIC = ("range",)
+_DEFAULT_CLASSIC_ASSIGNORS = ("range",)
 #: The assignor under which clients keep their partitions through a rebalance.
 COOPERATIVE = "cooperative-sticky"
 #: Partitions that a joining member claims to own, with the generation: input of the assignor.
@@ -43,8 +43,8 @@ def classic_assignor(members: Sequence[MemberState]) -> str:
     """Return the assignor that ``ClassicGroup.selectProtocol`` picks; raise InconsistentGroupProtocol if none fits."""
     lists = [member.assignors for member in members]
     if lists.count(lists[0]) == len(lists):
-        return (lists[0] or _DEFAULT_CLASSIC)[0]
-    return vote.select({member.member_id: member.assignors or _DEFAULT_CLASSIC for member in members})
+        return (lists[0] or _DEFAULT_CLASSIC_ASSIGNORS)[0]
+    return vote.select({member.member_id: member.assignors or _DEFAULT_CLASSIC_ASSIGNORS for member in members})
 
 
 def consumer_assignor(members: Sequence[MemberState]) -> str:
@@ -59,7 +59,7 @@ def consumer_assignor(members: Sequence[MemberState]) -> str:
 
 def is_cooperative(member: MemberState) -> bool:
     """Return whether a member's client is cooperative: it keeps its partitions during a rebalance."""
-    return vote.cooperative(tuple(member.assignors or _DEFAULT_CLASSIC))
+    return vote.cooperative(tuple(member.assignors or _DEFAULT_CLASSIC_ASSIGNORS))
 
 
 class JoiningMember(Struct, frozen=True, gc=False):
@@ -96,8 +96,7 @@ def _joining_members(
         if member.topics != listed:  # most members have equal subscriptions: share one object, which is fast to compare
             listed = member.topics
             topics = tuple(listed)
-        claim = claims.get(member.member_id)
-        owned, at = claim or (before.get(member.member_id, NOTHING), generation)
+        owned, at = claims.get(member.member_id) or (before.get(member.member_id, NOTHING), generation)
         if cooperative and owned and member.group_protocol == "classic" and not is_cooperative(member):
             owned = NOTHING
         if any(topic in counts and numbers and max(numbers) >= counts[topic] for topic, numbers in owned.items()):
@@ -120,7 +119,7 @@ def topics_of(state: GroupState, *, ids: bool = False) -> dict[str, Topic]:
     }
 
 
-def _with_owned(members: Sequence[MemberState], shares: Mapping[str, TopicPartitions]) -> tuple[MemberState, ...]:
+def _with_shares(members: Sequence[MemberState], shares: Mapping[str, TopicPartitions]) -> tuple[MemberState, ...]:
     owners: list[MemberState] = []
     for member in members:
         share = shares.get(member.member_id, NOTHING)
@@ -159,7 +158,7 @@ def rebalance(
     assign, topics, rounds = registry.find("classic", assignor).assign, topics_of(state), list[Round]()
     while True:
         joining = _joining_members(state, members, before, claims, owned_at, cooperative=assignor == COOPERATIVE)
-        after = _with_owned(members, assign(topics, joining))
+        after = _with_shares(members, assign(topics, joining))
         number = len(rounds) + 1
         rounds.append(Round(number, generation, "classic", assignor, cause, after, before))
         if assignor != COOPERATIVE or number == MAX_ROUNDS or not _has_rejoins(after, before):
@@ -172,7 +171,7 @@ def _has_rejoins(members: Sequence[MemberState], before: Ownership) -> bool:
     """Return whether some cooperative member revoked partitions of its subscribed topics, and so rejoins."""
     for member in members:
         owned = before[member.member_id]
-        lost = NOTHING if owned is member.owned or not owned else minus(owned, member.owned)
+        lost = NOTHING if owned is member.owned or not owned else subtract(owned, member.owned)
         if any(topic in member.topics for topic in lost) and is_cooperative(member):
             return True
     return False
@@ -184,7 +183,7 @@ def _reconcile(
     assignor = consumer_assignor(members)
     # The coordinator starts from its last target: a claim counts only where no other member owns the partition.
     joining = _joining_members(state, members, before, {}, state.generation, cooperative=False)
-    settled = _with_owned(members, registry.find("consumer", assignor).assign(topics_of(state, ids=True), joining))
+    settled = _with_shares(members, registry.find("consumer", assignor).assign(topics_of(state, ids=True), joining))
     first = _remove_unreleased_partitions(settled, before)
     rounds = [Round(1, generation, "consumer", assignor, cause, first, before)]
     if first != settled:
@@ -207,4 +206,4 @@ def _remove_unreleased_partitions(settled: tuple[MemberState, ...], before: Owne
         }
         for member in settled
     }
-    return _with_owned(settled, shares)
+    return _with_shares(settled, shares)

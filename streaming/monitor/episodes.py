@@ -29,7 +29,7 @@ from streaming.records.events import Event, Evidence
 
 _STUCK_KIND = "rebalance-stuck"
 #: The most partitions that the evidence of an offset reset lists.
-_MAX_RESET_TEXTS = 3
+_MAX_LISTED_RESETS = 3
 
 
 def update_group(
@@ -182,8 +182,7 @@ class _EpisodeUpdate:
                 reopen_ms=self._sinks.thresholds.reopen_ms,
             )
         if not state.members and (resets := rewound_partitions(before.progress, after.progress or OffsetSamples())):
-            reason = listed(resets, _MAX_RESET_TEXTS)
-            why = Evidence(source="progress", reason=reason, kind=events.OFFSETS_RESET)
+            why = Evidence(source="progress", reason=listed(resets, _MAX_LISTED_RESETS), kind=events.OFFSETS_RESET)
             mark = output_id(self.event, "reset")
             reset_state, closed = fold.apply_reset(after, mark, data.timestamp, why, self._sinks.quiet_ms)
             self._store(closed, reset_state or after)

@@ -32,7 +32,7 @@ _EVEN_ASSIGNORS: Final = frozenset({("classic", "range"), ("classic", "roundrobi
 #: The default of ``group.consumer.assignors``, in order: the first assignor is the broker's default (KIP-848).
 _DEFAULT_ASSIGNORS: Final = ("uniform", "range")
 #: Reasons why groups of these kinds are not compared.
-_NOT_COMPARED: Final = {
+_REASONS_NOT_COMPARED: Final = {
     "connect": "Connect's leader uses its memory of earlier rounds, which no record contains",
     "streams": "Kafka Streams assigns by its topology and the state on its instances' disks, which no record contains",
     "share": "the coordinator assigns the partitions of share groups by a rule that is not computed here",
@@ -62,15 +62,14 @@ def _compare_with_expected(state: GroupState, data: GroupObserved, most: int) ->
         return Expected(verdict="custom", why=f"custom assignor: {name or 'not named'}")
     classic = data.group_protocol == "classic"
     assigned = {member.member_id: (member.assigned if classic else member.target) or {} for member in data.members}
-    missing_input = _NOT_COMPARED.get(kind) or _missing_input(state, data, assigned, most)
+    missing_input = _REASONS_NOT_COMPARED.get(kind) or _missing_input(state, data, assigned, most)
     if missing_input is not None:
         return Expected(verdict="unknown", why=missing_input)
     if name:
         return _compare_with_assignor(protocol, name, state, data, assigned)
     # The broker uses its default, which no record contains.
     verdicts = {name: _compare_with_assignor(protocol, name, state, data, assigned) for name in _DEFAULT_ASSIGNORS}
-    equal_assignors = [name for name, verdict in verdicts.items() if verdict.verdict == "equal"]
-    name = (*equal_assignors, *_DEFAULT_ASSIGNORS)[0]
+    name = (*[name for name, verdict in verdicts.items() if verdict.verdict == "equal"], *_DEFAULT_ASSIGNORS)[0]
     why, verdict = f"no member names an assignor: {name} is assumed, the broker's default", verdicts[name]
     return structs.replace(verdict, why=f"{verdict.why}; {why}" if verdict.why else why)
 
@@ -82,12 +81,12 @@ def _missing_input(state: GroupState, data: GroupObserved, assigned: Mapping[str
     partition_count = sum(topic.partitions for name, topic in state.topics.items() if name in read)
     if partition_count > most or sum(len(numbers) for share in assigned.values() for numbers in share.values()) > most:
         return f"more than {most} partitions ([stream] expected_partitions)"
-    if data.group_protocol == "consumer" and (behind := _find_member_behind(state, data)):
+    if data.group_protocol == "consumer" and (behind := _find_lagging_member(state, data)):
         return f"the previous target is unknown: {behind} had not reached it"
     return None
 
 
-def _find_member_behind(state: GroupState, data: GroupObserved) -> str:
+def _find_lagging_member(state: GroupState, data: GroupObserved) -> str:
     last_owned = ownership(state.members)
     number = data.group_epoch or 0
     for member in data.members:

@@ -28,7 +28,7 @@ from typing import Final
 
 from msgspec import structs
 
-from assignors.assignment import subtract_others
+from assignors.assignment import subtract_other_owners
 from assignors.errors import BadInput
 from assignors.java import uuid_bits
 from streaming.monitor import expected, heartbeats, observed, reported
@@ -161,7 +161,7 @@ def _apply_join(state: GroupState, event: Event, data: events.MemberJoined) -> A
         present = state.member(data.member_id)
     before = {member.member_id: member.owned for member in state.members}
     if present is None:
-        before[data.member_id] = subtract_others(data.owned, data.member_id, before) if data.owned else NOTHING
+        before[data.member_id] = subtract_other_owners(data.owned, data.member_id, before) if data.owned else NOTHING
         members = (*state.members, joining)
     else:
         # A field that a repeated join leaves out keeps its value.

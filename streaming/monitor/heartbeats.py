@@ -60,8 +60,7 @@ def update_deadlines(group: TrackedGroup, event: Event, now_ms: int, forget_afte
         present = {member.member_id for member in members}
         for member_id in heartbeats.keys() - present:
             del heartbeats[member_id]
-    is_empty = state is not None and not members
-    group.forget_at = (group.forget_at or now_ms + forget_after_ms) if is_empty else 0
+    group.forget_at = (group.forget_at or now_ms + forget_after_ms) if state is not None and not members else 0
 
 
 def due_fences(group_id: str, group: TrackedGroup, now_ms: int, forget_after_ms: int = FORGET_AFTER_MS) -> list[Event]:

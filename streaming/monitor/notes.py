@@ -53,8 +53,7 @@ def make_notes(
     view = event.data
     if not first and isinstance(view, GroupObserved) and after is not None:
         number = view.generation if view.group_protocol == "classic" else view.group_epoch
-        is_current = (after.protocol, after.generation) == (view.group_protocol, number)
-        if is_current and (after.counted or not view.polled):
+        if (after.protocol, after.generation) == (view.group_protocol, number) and (after.counted or not view.polled):
             result.append(waiting.wait_note(output_id(event, "awaited"), view))
     return result
 
@@ -131,13 +130,13 @@ def _assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> Assig
     after = {member.member_id for member in decided.members}
     renamed = set(_renamed_members(past, decided.members).values())
     taken: Holding = {}
-    without_owner: Holding = {}
+    unowned_partitions: Holding = {}
     assigned: Holding = {}
     for member_id, change in members.items():
         if member_id in before and member_id in after:
             _add_partitions(taken, change.owned if eager else change.revoked)
         elif member_id in before or member_id in renamed:
-            _add_partitions(without_owner, change.owned)
+            _add_partitions(unowned_partitions, change.owned)
         if eager or member_id in renamed or member_id not in before:
             _add_partitions(assigned, change.kept)
         _add_partitions(assigned, change.assigned)
@@ -145,7 +144,7 @@ def _assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> Assig
         number=_UNKNOWN_GENERATION if (at := _coordinator_time(data)) is None and data.polled else decided.generation,
         at=at,
         taken=taken,
-        without_owner=without_owner,
+        unowned_partitions=unowned_partitions,
         assigned=assigned,
         pending=pending_partitions(data.members) if modern else NOTHING if eager else taken,
         away=away_partitions(data.members) if modern else NOTHING,
@@ -163,7 +162,7 @@ def _change_of_rejoin(event: Event, state: GroupState, renamed: Mapping[str, str
         number=_UNKNOWN_GENERATION if data.polled else state.generation,
         at=_coordinator_time(data),
         taken=NOTHING,
-        without_owner=owned,
+        unowned_partitions=owned,
         assigned=owned,
         pending=NOTHING if data.group_protocol == "classic" else pending_partitions(data.members),
         away=NOTHING,
@@ -186,8 +185,7 @@ def downtime_evidence(event: Event, state: GroupState, *, is_replayed: bool) -> 
 
 def _coordinator_time(data: GroupObserved) -> int | None:
     """Return the time (ms) at which the coordinator wrote a snapshot; None if it is from polling or reports."""
-    has_own_count = any(item.source in (events.POLLING, REPORTED) for item in data.evidence)
-    return None if has_own_count else data.timestamp
+    return None if any(item.source in (events.POLLING, REPORTED) for item in data.evidence) else data.timestamp
 
 
 def _add_partitions(lists: Holding, share: Holding) -> None:

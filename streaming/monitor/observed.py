@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET, structs
 
-from assignors.assignment import subtract_others, union
+from assignors.assignment import subtract_other_owners, union
 from assignors.errors import BadInput
 from assignors.model import TopicPartitions
 from streaming.monitor import causes
@@ -77,19 +77,19 @@ def observe(state: GroupState, data: GroupObserved) -> ObservedGeneration:
     if state.counted and not is_polled and equal and number >= state.generation:
         after = structs.replace(state, members=members, generation=number, counted=False)
         return ObservedGeneration(after, latest=True)
-    can_be_new = bool(before) or (data.group_protocol != state.protocol and data.timestamp > state.timestamp)
+    can_be_new_group = bool(before) or (data.group_protocol != state.protocol and data.timestamp > state.timestamp)
     if not first and number <= state.generation:
         if number == state.generation:
             if not has_epochs or equal:
                 renamed = state.with_names(members)
                 return ObservedGeneration(renamed, latest=bool(newcomers) or renamed is not state)
-        elif not members or not can_be_new or before.keys() & {member.member_id for member in members}:
+        elif not members or not can_be_new_group or before.keys() & {member.member_id for member in members}:
             return ObservedGeneration(state)
         else:
             first = True
     undelivered: Undelivered | None = None
     if not (first or has_epochs or is_polled or state.counted or state.prior is None):
-        state, undelivered = causes.delivered_part(state, state.prior, data)
+        state, undelivered = causes.delivered_share(state, state.prior, data)
     before = _shares_before(state, data)
     differences = causes.compare_members(state, members)
     followed = not first and _is_follow_up(state, differences, data, number, again=undelivered is not None)
@@ -121,7 +121,7 @@ def _shares_before(state: GroupState, data: GroupObserved) -> dict[str, Holding]
     for member in data.members:
         if member.member_id not in before:
             claimed = member.owned
-            before[member.member_id] = subtract_others(claimed, member.member_id, before) if claimed else NOTHING
+            before[member.member_id] = subtract_other_owners(claimed, member.member_id, before) if claimed else NOTHING
     return before
 
 
@@ -137,8 +137,7 @@ def _streams_roles(data: GroupObserved) -> tuple[dict[str, events.Partitions], d
     if data.kind != "streams":
         return {}, {}
     standby = {member.member_id: member.standby for member in data.members if member.standby is not UNSET}
-    warmup = {member.member_id: member.warmup for member in data.members if member.warmup is not UNSET}
-    return standby, warmup
+    return standby, {member.member_id: member.warmup for member in data.members if member.warmup is not UNSET}
 
 
 def _changed_members(

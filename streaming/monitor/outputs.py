@@ -11,8 +11,8 @@ from msgspec import UNSET, Struct, structs
 from assignors.assignment import size
 from assignors.partitioner import partition_for_key
 from streaming.episodes.fold import QUIET_TIME_MS
-from streaming.episodes.incidents import DEFAULTS, IncidentLimits, StoredIncident, incident_record, shorten_incident
-from streaming.episodes.kinds import STORM_TURNS
+from streaming.episodes.incidents import LIMITS, IncidentLimits, StoredIncident, incident_record, shorten_incident
+from streaming.episodes.kinds import STORM_ROUNDS
 from streaming.episodes.record import record as episode_record
 from streaming.episodes.record import shorten_episode
 from streaming.episodes.state import EpisodeState
@@ -50,7 +50,7 @@ class DiffOutput(Struct, frozen=True, gc=False):
 
     def value(self, listing: ListedMembers = "all") -> bytes:
         """Return the JSON of the diff, with all or only changed members."""
-        if not self.lists_changed(listing):
+        if not self.omits_unchanged_members(listing):
             return encode(self.diff)
         past, members = {member.member_id: member for member in self.past}, self.diff.members
         named = self.decided.changed.union(self.diff.cause.member_ids)
@@ -68,7 +68,7 @@ class DiffOutput(Struct, frozen=True, gc=False):
             held = len(_partition_set(member.kept for member in unchanged.values()) - _partition_set(shares))
         return encode(structs.replace(self.diff, members=listed, unchanged=len(unchanged), unchanged_partitions=held))
 
-    def lists_changed(self, listing: ListedMembers) -> bool:
+    def omits_unchanged_members(self, listing: ListedMembers) -> bool:
         """True if the diff lists only changed members: by default, if the group is large before or after the round."""
         is_large = max(len(self.past), len(self.decided.members)) > LARGE_GROUP_MEMBERS
         return listing == "changed" or (listing == "auto" and is_large)
@@ -188,9 +188,9 @@ class Sinks(NamedTuple):
     forget_after_ms: int = FORGET_AFTER_MS
     episodes: str | None = None
     quiet_ms: int = QUIET_TIME_MS
-    storm_turns: int = STORM_TURNS
+    storm_turns: int = STORM_ROUNDS
     incidents: str | None = None
-    thresholds: IncidentLimits = DEFAULTS
+    thresholds: IncidentLimits = LIMITS
     expected_partitions: int = MAX_COMPARED_PARTITIONS
     listing: ListedMembers = "auto"
 
@@ -278,7 +278,7 @@ def write_diffs(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[O
     limit = min(sinks.limit(sinks.diffs), sinks.limit(sinks.assignments))
     longest = max((len(diff.value or b"") + len(diff.key or b"") for diff in writes), default=0)
     # The latest assignment may repeat a member's id up to four times, a diff with all members only once.
-    if any(output.lists_changed(sinks.listing) for output in diffs) or 4 * longest + _HEADER_BYTES >= limit:
+    if any(output.omits_unchanged_members(sinks.listing) for output in diffs) or 4 * longest + _HEADER_BYTES >= limit:
         latest = [write(event, output, sinks) for output in outputs if isinstance(output, AssignmentOutput)]
         for record in (*writes, *latest):
             total = codec.record_bytes(record.key, record.value, record.headers)

@@ -27,8 +27,7 @@ def detect_in_quiet_group(group: GroupState, waits: Sequence[Waiting], skew: flo
     if group.holds_tasks:
         free = {name: sorted(owners) for name, owners in group.last_owners.items()}
     else:
-        owned = collect_lists(member.owned for member in group.members)
-        free = unassigned(subscribed(group.members), counts, owned)
+        free = unassigned(subscribed(group.members), counts, collect_lists(member.owned for member in group.members))
     if named := [wait for wait in waits if wait.member_id is not None or not free]:
         yield _stuck_incident(group, named)
     if free:
@@ -40,7 +39,7 @@ def detect_in_quiet_group(group: GroupState, waits: Sequence[Waiting], skew: flo
     idle = [member for member in group.members if not size(member.owned)]
     if idle and len(group.members) > total > 0:
         sizes = f"{count(len(group.members), 'member')} share {count(total, 'partition')}"
-        yield _of_members("idle-members", group, idle, f"{sizes}: none left for {{who}}")
+        yield _make_incident("idle-members", group, idle, f"{sizes}: none left for {{who}}")
     yield from _skew_incidents(group, counts, skew)
     # In snapshots of a KIP-848 group only classic members have their own session timeout.
     classic = [
@@ -51,10 +50,10 @@ def detect_in_quiet_group(group: GroupState, waits: Sequence[Waiting], skew: flo
     if group.protocol == "consumer" and 0 < len(classic) < len(group.members):
         affected_text = f"{len(classic)} of {count(len(group.members), 'member')}"
         what = f"Half migrated: {affected_text} still use the classic protocol ({{who}})"
-        yield _of_members("half-migration", group, classic, what)
+        yield _make_incident("half-migration", group, classic, what)
 
 
-def _of_members(kind: IncidentKind, group: GroupState, members: Sequence[MemberState], what: str) -> StoredIncident:
+def _make_incident(kind: IncidentKind, group: GroupState, members: Sequence[MemberState], what: str) -> StoredIncident:
     """Return an incident about these members, with their names in place of ``{who}`` in ``what``."""
     ids = [member.member_id for member in members]
     what = what.replace("{who}", member_list(ids, display_names(names_of(group.members))))
@@ -94,4 +93,4 @@ def _skew_incidents(group: GroupState, counts: dict[str, int], skew: float) -> I
     for _, member, fair_share in sorted(skewed_members, key=lambda item: -item[0])[:1]:
         what = f"{{who}} owns {count(size(member.owned), 'partition')}, its fair share is {fair_share}"
         why = Evidence(source="comparison", reason=f"{size(member.owned)} partitions, fair share {fair_share}")
-        yield structs.replace(_of_members("skew", group, [member], what), evidence=[why])
+        yield structs.replace(_make_incident("skew", group, [member], what), evidence=[why])

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET, structs
 
-from assignors.assignment import as_lists, minus, subtract_others, union
+from assignors.assignment import as_lists, subtract, subtract_other_owners, union
 from assignors.model import TopicPartitions
 from streaming.monitor import derived, observed
 from streaming.monitor.observed import EAGER_ASSIGNORS, ObservedGeneration
@@ -109,8 +109,7 @@ def _apply_join(state: GroupState, event: Event, data: events.MemberJoined) -> G
 
 
 def _remove_hints(state: GroupState, *member_ids: str) -> GroupState:
-    hints = tuple(hint for hint in state.hints if not {*hint.member_ids} & {*member_ids})
-    return structs.replace(state, hints=hints)
+    return structs.replace(state, hints=tuple(hint for hint in state.hints if not {*hint.member_ids} & {*member_ids}))
 
 
 def _apply_subscription(state: GroupState, event: Event, data: events.SubscriptionChanged) -> GroupState:
@@ -229,7 +228,7 @@ def _silent_members(state: GroupState, reported: Ownership) -> list[MemberState]
     for member in _reports_of(state).members:
         last = state.member(member.member_id)
         if member.member_id not in reported and last is not None:
-            owned = subtract_others(last.owned, member.member_id, reported)
+            owned = subtract_other_owners(last.owned, member.member_id, reported)
             silent_members.append(structs.replace(member, owned=owned))
     return silent_members
 
@@ -249,7 +248,7 @@ def _next_epoch_step(state: GroupState, event: Event) -> ReadyRound | None:
     # If two members report a partition, its new owner counts: the report of the old owner is late.
     taken: dict[str, MemberState] = {}
     for member in sorted(acknowledged.values(), key=lambda m: m.owned == before.get(m.member_id)):
-        owned = subtract_others(member.owned, member.member_id, ownership(taken.values()))
+        owned = subtract_other_owners(member.owned, member.member_id, ownership(taken.values()))
         taken[member.member_id] = structs.replace(member, owned=owned)
     members = [member for member in taken.values() if member.member_id in present]
     members += _silent_members(state, ownership(taken.values()))
@@ -265,15 +264,14 @@ def _next_epoch_step(state: GroupState, event: Event) -> ReadyRound | None:
 def _end_round(state: GroupState, event: Event, number: int, members: list[MemberState], time_ms: int) -> ReadyRound:
     data = _snapshot(state, event.data.group_id, number, members, time_ms)
     late = number <= state.generation and data.group_protocol == "classic"
-    state_before = structs.replace(state, generation=number - 1) if late else state
-    seen = observed.observe(state_before, data)
+    seen = observed.observe(structs.replace(state, generation=number - 1) if late else state, data)
     if seen.round is not None:
         step = state.round + 1 if late and number == state.generation else seen.round.number
-        seen = seen._replace(round=seen.round._replace(number=step, tasks=_released(state, seen, data)))
+        seen = seen._replace(round=seen.round._replace(number=step, tasks=_released_partitions(state, seen, data)))
     return ReadyRound(seen.state, seen.round, Event(event.source, f"{event.id}/{number}", data))
 
 
-def _released(state: GroupState, seen: ObservedGeneration, data: GroupObserved) -> Holding | None:
+def _released_partitions(state: GroupState, seen: ObservedGeneration, data: GroupObserved) -> Holding | None:
     """Return the partitions that members have revoked, and whose new owner has not reported yet.
 
     None if partition counts were published: reports need not reveal the partitions then.
@@ -281,7 +279,7 @@ def _released(state: GroupState, seen: ObservedGeneration, data: GroupObserved) 
     if seen.round is None or any(topic in state.topics for topic in subscribed(seen.round.members)):
         return None
     after, before = ownership(seen.round.members), seen.round.before
-    has_revoked = any(any(minus(owned, after[name]).values()) for name, owned in before.items() if name in after)
+    has_revoked = any(any(subtract(owned, after[name]).values()) for name, owned in before.items() if name in after)
     released_partitions: TopicPartitions = {}
     for owned in before.values() if has_revoked and data.protocol not in EAGER_ASSIGNORS else ():
         released_partitions = union(released_partitions, owned)

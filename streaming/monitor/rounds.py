@@ -154,7 +154,7 @@ def _unassigned_partitions(
         counts = {name: topic.partitions for name, topic in state.topics.items()}
         free = unassigned(subscribed(state.members), counts, owned_by_topic)
     else:
-        free = assignment.as_lists(assignment.minus(tasks, owned_by_topic))
+        free = assignment.as_lists(assignment.subtract(tasks, owned_by_topic))
         last_owners = {
             name: {number: last_owners[name][number] for number in numbers if number in last_owners[name]}
             for name, numbers in free.items()
@@ -196,15 +196,14 @@ def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]
     """
     if state.kind == "connect" or state.protocol == "streams":
         has_repeat = any(len(set(numbers)) != len(numbers) for numbers in owned_by_topic.values())
-        return [violation.message for violation in invariants.single(ownership(state.members))] if has_repeat else []
+        return [violation.message for violation in invariants.check_one(ownership(state.members))] if has_repeat else []
     if _has_no_violation(state, owned_by_topic):
         return []
     topics = {name: Topic(name, topic.partitions) for name, topic in state.topics.items() if topic.partitions}
     for member in state.members:
         for name, partitions in member.owned.items():
             if not _count(state, name):  # the count is unknown: all owned partitions count as existing
-                partition_count = topics[name].partitions if name in topics else 0
-                topics[name] = Topic(name, max(partitions[-1] + 1, partition_count))
+                topics[name] = Topic(name, max(partitions[-1] + 1, topics[name].partitions if name in topics else 0))
     # A member whose subscription could not be decoded has no topics.
     members = [Member(member.member_id, tuple(member.topics or member.owned)) for member in state.members]
     owned = ownership(state.members)

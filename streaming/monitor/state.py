@@ -233,7 +233,7 @@ def filter_last_owners(last_owners: LastOwners, keep: Callable[[str, int], bool]
 MAX_FINGERPRINTS = 512
 _FINGERPRINT_BYTES = 8
 #: The most bytes of fingerprints of a group.
-MAX_APPLIED_BYTES = MAX_FINGERPRINTS * _FINGERPRINT_BYTES
+MAX_FINGERPRINT_BYTES = MAX_FINGERPRINTS * _FINGERPRINT_BYTES
 
 
 def add_fingerprint(applied: bytes, source: str, event_id: str) -> bytes | None:
@@ -242,4 +242,4 @@ def add_fingerprint(applied: bytes, source: str, event_id: str) -> bytes | None:
     place = applied.find(mark)
     while place % _FINGERPRINT_BYTES and place >= 0:  # a match that straddles two fingerprints
         place = applied.find(mark, place + 1)
-    return None if place >= 0 else applied[_FINGERPRINT_BYTES - MAX_APPLIED_BYTES :] + mark
+    return None if place >= 0 else applied[_FINGERPRINT_BYTES - MAX_FINGERPRINT_BYTES :] + mark

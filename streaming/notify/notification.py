@@ -64,7 +64,7 @@ class OpenIncidents:
             self._cluster_incidents.pop(incident.incident - _MAX_CLUSTER_INCIDENTS, None)
             if before and before.closed_at is not None and before.closed_at == incident.closed_at:
                 return []  # only the pauses of its groups are new
-        is_muted = not was_open and _recurred_while_muted(incident)
+        is_muted = not was_open and _has_recurred_while_muted(incident)
         if incident.status == "open" and not is_muted:
             self._opened[key] = incident.times
         else:
@@ -110,7 +110,7 @@ def notification_text(target: NotifyTarget, notification: Notification) -> str:
     return Template(target.template).safe_substitute(values).strip()
 
 
-def _recurred_while_muted(incident: Incident) -> bool:
+def _has_recurred_while_muted(incident: Incident) -> bool:
     """Return True if the incident opened again after somebody had muted it, and is still muted."""
     muted = incident.acknowledged if incident.acknowledged and incident.acknowledged.muted else None
     if muted is None or incident.times == 1:  # an incident is muted after it has opened for the first time

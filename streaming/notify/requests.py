@@ -42,18 +42,18 @@ def request(target: NotifyTarget, notification: Notification, secret: str, now_m
         raise BadInput(f"notify target {target.name}: {target.type} needs secret_file, a file with its key")
     match target.type:
         case "slack":
-            return _json_post(target.url, {"text": _add_link(target, notification, "<{0}|page>")})
+            return _json_post_request(target.url, {"text": _add_link(target, notification, "<{0}|page>")})
         case "teams":
-            return _json_post(target.url, _teams(target, notification))
+            return _json_post_request(target.url, _teams(target, notification))
         case "pagerduty":
-            return _json_post(target.url or _PAGERDUTY_URL, _pagerduty(target, notification, secret))
+            return _json_post_request(target.url or _PAGERDUTY_URL, _pagerduty(target, notification, secret))
         case "opsgenie":
             return _opsgenie(target, notification, secret)
         case _:
             return _webhook(target, notification, secret, now_ms)
 
 
-def _json_post(url: str, body: Any, **headers: str) -> Request:
+def _json_post_request(url: str, body: Any, **headers: str) -> Request:
     return Request(url, {"content-type": "application/json", **headers}, msgspec.json.encode(body))
 
 
@@ -100,7 +100,7 @@ def _opsgenie(target: NotifyTarget, notification: Notification, key: str) -> Req
     if notification.action == "close":
         alias = quote(notification.subject, safe="")
         body = {"note": notification.text}
-        return _json_post(f"{url}/{alias}/close?identifierType=alias", body, authorization=authorization)
+        return _json_post_request(f"{url}/{alias}/close?identifierType=alias", body, authorization=authorization)
     alert = {
         "message": notification.title[:_MAX_OPSGENIE_MESSAGE],
         "alias": notification.subject[:512],
@@ -109,7 +109,7 @@ def _opsgenie(target: NotifyTarget, notification: Notification, key: str) -> Req
         "entity": notification.group_id,
         "tags": [notification.kind],
     }
-    return _json_post(url, alert, authorization=authorization)
+    return _json_post_request(url, alert, authorization=authorization)
 
 
 def _webhook(target: NotifyTarget, notification: Notification, secret: str, now_ms: int) -> Request:

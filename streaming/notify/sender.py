@@ -74,7 +74,7 @@ class Sender:
         except urllib3.exceptions.HTTPError as error:
             raise _Unavailable(str(error)) from error
         if answer.status in _RETRIED_STATUSES:
-            raise _Unavailable(f"status {answer.status} {text}", _retry_after(answer.headers.get("retry-after")))
+            raise _Unavailable(f"status {answer.status} {text}", _retry_seconds(answer.headers.get("retry-after")))
         if not 200 <= answer.status < 300:  # noqa: PLR2004 - HTTP statuses of success
             raise Rejection(f"status {answer.status} {text}".rstrip())
 
@@ -89,7 +89,7 @@ class Sender:
         _log.warning("notify %s: %s; next attempt in %.1f s", self._name, error, seconds)
 
 
-def _retry_after(value: str | None) -> float:
+def _retry_seconds(value: str | None) -> float:
     if value is None or not value.isascii() or not value.isdigit():
         return 0.0
     return min(float(value[:6]), 3600.0)

@@ -83,14 +83,14 @@ class Child:
                 env={**self._variables, **os.environ, _PARENT_VARIABLE: str(os.getpid())},
                 start_new_session=True,  # Ctrl-C only reaches the parent, which ends its children in order.
             )
-        self._began = time.monotonic()
+        self._started_at = time.monotonic()
 
     @property
     def can_restart(self) -> bool:
         """True if a signal or a failure outside the monitor ended the process after it ran long enough to restart."""
         status = self._process.poll()
         is_outside_failure = status is not None and (status == _OUTSIDE_FAILURE_STATUS or status < 0)
-        return is_outside_failure and time.monotonic() - self._began >= MIN_UPTIME_FOR_RESTART_SECONDS
+        return is_outside_failure and time.monotonic() - self._started_at >= MIN_UPTIME_FOR_RESTART_SECONDS
 
     @property
     def is_running(self) -> bool:
@@ -128,7 +128,7 @@ class Child:
             return self._process.wait()
 
 
-class Children:
+class ChildProcesses:
     """A group of child processes that end together, in reverse order of their start."""
 
     def __init__(self) -> None:
@@ -187,12 +187,12 @@ class SupervisedProcess:
     """
 
     def __init__(
-        self, command: Sequence[str], log: Path, *, grace: float = 5.0, environment: Mapping[str, str] | None = None
+        self, command: Sequence[str], log: Path, *, grace_s: float = 5.0, environment: Mapping[str, str] | None = None
     ) -> None:
         supervisor_path = Path(__file__).with_name("supervisor.py")
         with open_private(log, "ab") as output:
             self._supervisor = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(supervisor_path), str(grace), *command],
+                [sys.executable, "-I", "-S", str(supervisor_path), str(grace_s), *command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,

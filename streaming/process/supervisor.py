@@ -16,7 +16,7 @@ import sys
 import time
 
 _PR_SET_PDEATHSIG = 1
-_CHECK_SECONDS = 0.5
+_CHECK_INTERVAL_SECONDS = 0.5
 
 
 def _end_with_parent(parent: int) -> None:
@@ -38,7 +38,7 @@ def _signal_pipe(*signals: signal.Signals) -> int:
     return read_end
 
 
-def _run(command: list[str], grace: float) -> int:
+def _run(command: list[str], grace_s: float) -> int:
     parent, supervisor_pid = os.getppid(), os.getpid()
     signals = _signal_pipe(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     try:
@@ -55,22 +55,20 @@ def _run(command: list[str], grace: float) -> int:
     stop_deadline: float | None = None
     input_descriptors = [0, signals]
     while child.poll() is None:
-        ready, _, _ = select.select(input_descriptors, [], [], _CHECK_SECONDS)
+        ready, _, _ = select.select(input_descriptors, [], [], _CHECK_INTERVAL_SECONDS)
         order = b""
         if 0 in ready:
             order = os.read(0, 100)
             if not order:
                 input_descriptors.remove(0)
                 order = b"stop"
-        if signals in ready:
-            signal_numbers = os.read(signals, 100)
-            if set(signal_numbers) - {signal.SIGCHLD}:
-                order = b"stop"
+        if signals in ready and set(os.read(signals, 100)) - {signal.SIGCHLD}:
+            order = b"stop"
         if b"kill" in order or (stop_deadline is not None and time.monotonic() > stop_deadline):
             child.kill()
         elif stop_deadline is None and (b"stop" in order or os.getppid() != parent):
             child.terminate()
-            stop_deadline = time.monotonic() + grace
+            stop_deadline = time.monotonic() + grace_s
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 

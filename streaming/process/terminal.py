@@ -39,10 +39,10 @@ class _PlainConsole(Console):
         return super().render_str(escape_unprintable(text), **options)
 
 
-def console(*, stderr: bool = False, wide: bool = False, soft_wrap: bool = False) -> Console:
-    """Return a console for lines and tables; ``wide``: tables have 200 columns if the output is not a terminal."""
+def console(*, stderr: bool = False, is_wide: bool = False, soft_wrap: bool = False) -> Console:
+    """Return a console for lines and tables; ``is_wide``: tables have 200 columns if the output is not a terminal."""
     made = _PlainConsole(stderr=stderr, soft_wrap=soft_wrap, markup=False, emoji=False, highlight=False)
-    if wide and not made.is_terminal:
+    if is_wide and not made.is_terminal:
         made.width = max(made.width, _PIPE_COLUMNS)
     return made
 
@@ -76,6 +76,6 @@ def table(
 
 def show(parts: Iterable[Table | Text | str]) -> None:
     """Print tables and lines on standard output without wrapping lines; tables in a pipe have 200 columns."""
-    screen = console(wide=True)
+    screen = console(is_wide=True)
     for part in parts:
         screen.print(part, soft_wrap=not isinstance(part, Table))

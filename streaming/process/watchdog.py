@@ -19,14 +19,14 @@ from typing import Final, Self
 _log = logging.getLogger(__name__)
 
 #: Seconds between SIGABRT, on which the fault handler prints the threads' stacks, and SIGKILL.
-_REPORT_SECONDS: Final = 2.0
+_REPORT_INTERVAL_SECONDS: Final = 2.0
 
 
 class Watchdog:
     """Watches this process during the ``with`` block; kills it after ``seconds`` without a call of :meth:`beat`."""
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+        self._stall_seconds = seconds
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -53,7 +53,7 @@ class Watchdog:
 
     def _start_process(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__, str(os.getpid()), str(self._seconds)],
+            [sys.executable, "-I", "-S", __file__, str(os.getpid()), str(self._stall_seconds)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             start_new_session=True,  # The watched process, not the watchdog, handles Ctrl-C.
@@ -85,15 +85,15 @@ def _watch(process: int, seconds: float) -> None:
         if not ready and not _is_paused(process):
             sys.stderr.write(f"error: no progress for {seconds:g} s: process {process} is killed; start it again\n")
             sys.stderr.flush()
-            _kill(process)
+            _kill_process(process)
             return
 
 
-def _kill(process: int) -> None:
+def _kill_process(process: int) -> None:
     for number in (signal.SIGABRT, signal.SIGKILL):
         if os.getppid() == process:
             os.kill(process, number)
-        by = time.monotonic() + _REPORT_SECONDS
+        by = time.monotonic() + _REPORT_INTERVAL_SECONDS
         while os.getppid() == process and time.monotonic() < by:
             time.sleep(0.05)
 

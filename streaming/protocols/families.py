@@ -23,11 +23,11 @@ class Family(NamedTuple):
 
 
 _CLIENT_SIDE_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
-_STATELESS = _CLIENT_SIDE_ASSIGNORS[:2]
-FAMILIES: dict[str, Family] = {
-    "zookeeper": Family("range", "zookeeper", _STATELESS, "each consumer computes its own share from ZooKeeper"),
+_NOT_STICKY = _CLIENT_SIDE_ASSIGNORS[:2]
+PROTOCOL_FAMILIES: dict[str, Family] = {
+    "zookeeper": Family("range", "zookeeper", _NOT_STICKY, "each consumer computes its own share from ZooKeeper"),
     "eager-v1": Family(
-        *("range", "classic", _STATELESS),
+        *("range", "classic", _NOT_STICKY),
         reason="the coordinator assigns from cluster metadata and does not know what members owned",
     ),
     "eager": Family("range", "classic", _CLIENT_SIDE_ASSIGNORS, "the leader runs a client-side assignor"),
@@ -45,9 +45,9 @@ def supported_assignor(protocol: str, assignor: str | None) -> str:
 
     Raises UnknownAssignor for an unknown protocol, and ImpossiblePair if it does not support the assignor.
     """
-    family = FAMILIES.get(protocol)
+    family = PROTOCOL_FAMILIES.get(protocol)
     if family is None:
-        raise UnknownAssignor(f"--protocol: {protocol!r} is not one of {', '.join(FAMILIES)}, all")
+        raise UnknownAssignor(f"--protocol: {protocol!r} is not one of {', '.join(PROTOCOL_FAMILIES)}, all")
     if assignor is None:
         return family.default
     if assignor not in family.assignors:

@@ -17,7 +17,7 @@ from assignors import registry
 from assignors.model import Member as AssignorMember
 from assignors.model import Topic, TopicPartitions
 from streaming.protocols import vocabulary
-from streaming.protocols.vocabulary import GONE, LIVE, Handler, M, S, Stage, Table, look_up_transition, rows
+from streaming.protocols.vocabulary import GONE_STAGES, LIVE, Handler, M, S, Stage, Table, look_up_transition, rows
 
 
 class Step(ABC, Generic[S, M]):
@@ -223,8 +223,7 @@ def _start(step: AnyStep, event: vocabulary.Start) -> None:
 def _stop(step: AnyStep, event: vocabulary.ShutDown) -> None:
     """Shut processes down temporarily: static members keep their places in the group, all other members leave."""
     static = [name for name in event.names if step.static(step.members[name])]
-    dynamic_members = [name for name in event.names if name not in static]
-    _end_processes(step, dynamic_members, Stage.LEAVING, is_announced=True)
+    _end_processes(step, [name for name in event.names if name not in static], Stage.LEAVING, is_announced=True)
     _end_processes(step, static, Stage.AWAY, is_announced=step.returns_with_join)
 
 
@@ -271,7 +270,7 @@ def _ends(stage: Stage, *, is_announced: bool = False) -> Handler:
 
 #: Transitions of processes by stage. ``Start`` is also defined for an unknown process.
 PROCESS_TRANSITIONS: Table = {
-    **rows(GONE, vocabulary.Start, _start, (Stage.STARTING,)),
+    **rows(GONE_STAGES, vocabulary.Start, _start, (Stage.STARTING,)),
     **rows(LIVE, vocabulary.Leave, _ends(Stage.LEAVING, is_announced=True), (Stage.LEAVING,)),
     **rows(LIVE, vocabulary.ShutDown, _stop, (Stage.LEAVING, Stage.AWAY), "static: away"),
     **rows((*LIVE, Stage.FROZEN), vocabulary.Crash, _ends(Stage.CRASHED), (Stage.CRASHED,)),
@@ -300,12 +299,12 @@ class StateMachine(ABC, Generic[S, M]):
         """Return the initial state of a group, which has no members."""
         return self.group(topics=topics)
 
-    def resume(self, topics: Mapping[str, Topic], held: Sequence[vocabulary.Held], number: int) -> S:
+    def resume(self, topics: Mapping[str, Topic], held: Sequence[vocabulary.Owner], number: int) -> S:
         """Return a stable group at 0 ms whose members own ``held``; ``number``: its generation or epoch."""
         del topics, held, number
         raise vocabulary.UnsupportedPair(f"members: {self.name} can't start with members that own partitions")
 
-    def state_at_rest(self, held: Sequence[vocabulary.Held]) -> dict[str, dict[str, Any]]:
+    def state_at_rest(self, held: Sequence[vocabulary.Owner]) -> dict[str, dict[str, Any]]:
         """Return each member's state fields in a stable group, by member name."""
         return {
             client.name: {

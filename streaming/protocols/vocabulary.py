@@ -47,7 +47,7 @@ class Client:
     group_protocol: Literal["classic", "consumer"] | None = None
 
 
-class Held(NamedTuple):
+class Owner(NamedTuple):
     """A member that is in the group at the start, with its partitions; its member id is by default its name."""
 
     client: Client
@@ -270,7 +270,7 @@ class Stage(StrEnum):
 
 LIVE = (Stage.STARTING, Stage.JOINING, Stage.SYNCING, Stage.STABLE)
 #: Stages of ended processes, whose remaining state in the group is removed when their session ends.
-GONE = (Stage.CRASHED, Stage.AWAY, Stage.LEAVING)
+GONE_STAGES = (Stage.CRASHED, Stage.AWAY, Stage.LEAVING)
 
 
 class MachineMember(Struct, frozen=True, gc=False):

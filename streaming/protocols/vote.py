@@ -46,5 +46,5 @@ def cooperative(assignors: tuple[str, ...]) -> bool:
     Clients use the highest protocol that *all* their assignors support. During an upgrade, with
     ``[cooperative-sticky, range]``, a client still gives up all its partitions before it joins.
     """
-    kafkas = {name: registry.find("classic", name) for name in registry.names("classic")}  # without custom assignors
-    return all(name in kafkas and "COOPERATIVE" in kafkas[name].supported_protocols for name in assignors)
+    builtins = {name: registry.find("classic", name) for name in registry.names("classic")}  # without custom assignors
+    return all(name in builtins and "COOPERATIVE" in builtins[name].supported_protocols for name in assignors)

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from assignors import registry
-from assignors.assignment import collect_sets, normalize
+from assignors.assignment import collect_partition_sets, normalize
 from assignors.model import Member, Topic, TopicPartitions
 from streaming.protocols import vocabulary
 from streaming.protocols.machine import StateMachine, Step
@@ -215,8 +215,7 @@ def _notify_watch(step: _ZooKeeperStep, event: Watched) -> None:
     for name in names:
         member = step.members[name]
         step.update(name, notified=max(member.notified, event.number))
-        retry = event.number < 0 and member.seen == 0
-        if not member.busy and (retry or member.seen < event.number):
+        if not member.busy and ((event.number < 0 and member.seen == 0) or member.seen < event.number):
             begin.append(name)
     _begin_rebalances(step, begin)
 
@@ -237,12 +236,12 @@ def _begin_rebalances(step: _ZooKeeperStep, names: Sequence[str]) -> None:
     step.send("GetData", sum(read_delays.values()))
     step.consume(stopped)
     # Requests are sent one after the other: for the list of ids, for each consumer's node, and for each topic's node.
-    step.schedule_each(PartitionsClaimed, {name: step.network(2 * (1 + many)) for name, many in read_delays.items()})
+    step.schedule_each(PartitionsClaimed, {name: step.network(2 * (1 + delay)) for name, delay in read_delays.items()})
 
 
 def _claim_partitions(step: _ZooKeeperStep, event: PartitionsClaimed) -> None:
     names = [name for name in step.waiting(event, (Stage.STABLE,)) if step.members[name].busy]
-    nodes = collect_sets({name: member.nodes for name, member in step.members.items() if member.nodes})
+    nodes = collect_partition_sets({name: member.nodes for name, member in step.members.items() if member.nodes})
     started: dict[str, TopicPartitions] = {}
     again: list[str] = []
     waiting: list[str] = []

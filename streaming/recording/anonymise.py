@@ -165,8 +165,7 @@ class _NameReplacer:
             if match["ip"]:
                 return self._hosts.get(f"/{part}", "/0.0.0.0")[1:]
             if match["token"]:
-                is_plain_word = {part, part.lower()} & _KEPT_WORDS or _SHORT_NUMBER_PATTERN.fullmatch(part)
-                return part if is_plain_word else "…"
+                return part if {part, part.lower()} & _KEPT_WORDS or _SHORT_NUMBER_PATTERN.fullmatch(part) else "…"
             return _TEXT_PART_PATTERN.sub(replace, part.replace("-", " ").replace("_", " "))
 
         return _TEXT_PART_PATTERN.sub(replace, text)

@@ -133,7 +133,7 @@ def concerns_group(incident: Incident, group_id: str) -> bool:
     return group_id in (incident.group_id, *incident.groups)
 
 
-def newest_first(incidents: Iterable[IncidentRecord], *, closed: bool = False) -> list[IncidentRecord]:
+def sort_newest_first(incidents: Iterable[IncidentRecord], *, closed: bool = False) -> list[IncidentRecord]:
     """Return the open incidents (if ``closed``, all incidents), the newest first."""
     chosen = (record for record in incidents if closed or record.incident.status == "open")
     return sorted(chosen, key=lambda r: (r.incident.opened_at, r.incident.group_id, r.incident.incident), reverse=True)
@@ -156,7 +156,7 @@ def group_overviews(
     for record in episodes:
         episodes_of[record.episode.group_id].append(record)
     incidents_of: defaultdict[str, list[IncidentRecord]] = defaultdict(list)
-    for opened in newest_first(incidents):
+    for opened in sort_newest_first(incidents):
         for group_id in (opened.incident.group_id, *opened.incident.groups):
             incidents_of[group_id].append(opened)
     overviews = []
@@ -183,7 +183,7 @@ def group_overview(
         deleted = f"deleted; `rebalance-monitor why {group_id}` shows its last episode"
         why = deleted if own else "not found; `rebalance-monitor groups` lists all groups"
         raise UnknownGroup(f"group {group_id}: {why}")
-    open_incidents = newest_first(record for record in incidents if concerns_group(record.incident, group_id))
+    open_incidents = sort_newest_first(record for record in incidents if concerns_group(record.incident, group_id))
     return GroupOverview(latest, own[:MAX_LISTED_EPISODES], incidents=open_incidents)
 
 

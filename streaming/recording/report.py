@@ -10,7 +10,7 @@ from streaming.records.diffs import Diff
 from streaming.records.names import display_names, shorten_random_id
 
 #: Rows of a table, rows of a timeline, and rounds of a timeline, so that a report stays under 2 MB.
-MAX_ROWS: Final = 500
+MAX_TABLE_ROWS: Final = 500
 _MAX_MEMBERS: Final = 60
 _MAX_ROUNDS: Final = 1000
 _STYLESHEET: Final = """
@@ -59,7 +59,7 @@ def html_lines(lines: Iterable[str]) -> str:
     return "".join(f'<div class="line">{html.escape(line)}</div>\n' for line in lines)
 
 
-def as_html(title: str, sections: Iterable[ReportSection]) -> str:
+def render_html(title: str, sections: Iterable[ReportSection]) -> str:
     """Return a report as one HTML page."""
     parts: list[str] = []
     for section in sections:
@@ -90,9 +90,9 @@ def as_markdown(title: str, sections: Iterable[ReportSection]) -> str:
 
 
 def _shown_rows(table: ReportTable) -> Iterator[Sequence[str]]:
-    yield from table.rows[:MAX_ROWS]
-    if len(table.rows) > MAX_ROWS:
-        yield [f"and {len(table.rows) - MAX_ROWS} more", *[""] * (len(table.heads) - 1)]
+    yield from table.rows[:MAX_TABLE_ROWS]
+    if len(table.rows) > MAX_TABLE_ROWS:
+        yield [f"and {len(table.rows) - MAX_TABLE_ROWS} more", *[""] * (len(table.heads) - 1)]
 
 
 def _escape_markdown(text: str) -> str:

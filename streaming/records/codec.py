@@ -133,8 +133,7 @@ def _nesting_depth(value: bytes) -> int:
     if b"\\" in value:
         value = value.replace(rb"\\", b"").replace(rb"\"", b"")
     # Two adjacent quotes are now a string without brackets, or the end of one string and the start of the next.
-    brackets_and_quotes = value.translate(None, _NON_BRACKET_BYTES).replace(b'""', b"")
-    outside_of_strings = b"".join(brackets_and_quotes.split(b'"')[::2])
+    outside_of_strings = b"".join(value.translate(None, _NON_BRACKET_BYTES).replace(b'""', b"").split(b'"')[::2])
     return max(accumulate(memoryview(outside_of_strings.translate(_BRACKET_DEPTHS)).cast("b")), default=0)
 
 

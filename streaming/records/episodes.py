@@ -25,12 +25,12 @@ INCIDENT_TYPE: Final = "rebalance.incident"
 #: ``ce_type`` of an annotation, in the topic of incidents.
 ANNOTATION_TYPE: Final = "rebalance.annotation"
 _Scaling = Literal["first-start", "scale-out", "scale-in", "shutdown"]
-_Restart = Literal["rolling-restart", "restart", "static-bounce", "fleet-replaced", "surge", "recreate"]
+_RestartKind = Literal["rolling-restart", "restart", "static-bounce", "fleet-replaced", "surge", "recreate"]
 _FailureKind = Literal["crash", "poll-timeout", "zone-lost", "storm", "duplicate-instance-id", "coordinator-move"]
 _TopicChange = Literal["subscription-change", "partition-growth", "topic-added", "topic-deleted", "offsets-reset"]
 _ClientChange = Literal["assignor-change", "protocol-migration", "connector-change", "app-requested"]
 #: Kinds of episodes; docs/explanation/episodes.md has the evidence that each kind needs.
-EpisodeKind = Literal[_Scaling, _Restart, _FailureKind, _TopicChange, _ClientChange, "unknown"]
+EpisodeKind = Literal[_Scaling, _RestartKind, _FailureKind, _TopicChange, _ClientChange, "unknown"]
 #: Statuses of an episode.
 EpisodeStatus = Literal["rebalancing", "stuck", "storming", "settling", "catching-up", "settled"]
 #: Kinds of incidents detected in a quiet group. They close when the group is quiet and the condition is over.

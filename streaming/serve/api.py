@@ -35,7 +35,7 @@ from streaming.serve.problems import Problem
 from streaming.serve.records import GroupSummary
 from streaming.serve.security import CALLER_KEY, Access
 from streaming.serve.stories import DowntimeTotals, Sort, member_names
-from streaming.simulation.changes import RollingRestart, Scale
+from streaming.simulation.changes import RollingRestart, ScaleChange
 from streaming.simulation.migration import TARGETS
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Awaitable[Any]])
@@ -222,7 +222,7 @@ class GroupApi:
     )
     async def forecast(self, request: Request, query: Query) -> Response:
         """Forecast a rolling restart or another number of members: the JSON of `forecast --json` without rounds."""
-        change = _read_restart(query) if query["scale"] is None else Scale(query["scale"])
+        change = _read_restart(query) if query["scale"] is None else ScaleChange(query["scale"])
         return await self._forecast(request, forecasts.forecast, change, _simulated_times(query))
 
     @_route(
@@ -293,7 +293,7 @@ class GroupApi:
         """The served clusters, and whether each is ready. Of several, each has its API at `/clusters/NAME/api/v1`."""
         return Json({"clusters": [cluster.document() for cluster in self._clusters]})
 
-    @_route("/lag", openapi.LAGS)
+    @_route("/lag", openapi.LAGS_ANSWER)
     async def lags(self, _: Request, __: Query) -> Response:
         """Lag of each group in records at its last sample; null if the group has committed no offset."""
         return Json({"groups": {group_id: lag.lag for group_id, lag in self._feed.board.lags().items()}})
@@ -366,7 +366,7 @@ class GroupApi:
 
     @_route(
         "/search",
-        openapi.SEARCH,
+        openapi.SEARCH_ANSWER,
         openapi.text("q", "A part of a member's name or a topic's; or a partition, such as `orders-17`."),
         openapi.integer("limit", "Matches at most.", minimum=1),
     )
@@ -425,6 +425,6 @@ class GroupApi:
             return None
         epoch, number, story_number = [*event_id.split(".", 2), "", ""][:3]
         seq = openapi.digits(number)
-        if seq is None or epoch != self._feed.board.extent.epoch:
+        if seq is None or epoch != self._feed.board.round_range.epoch:
             return -1, None
         return seq, openapi.digits(story_number)

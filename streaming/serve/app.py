@@ -30,7 +30,7 @@ from streaming.serve.forecasts import WorkerPool
 from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.metrics import MetricsResponse
 from streaming.serve.problems import Problem, error_response, kinds_page
-from streaming.serve.security import CLUSTER_PREFIX, POLICY, Access, SecurityGuard, api_path, is_loopback
+from streaming.serve.security import CLUSTER_PREFIX, CSP, Access, SecurityGuard, api_path, is_loopback
 
 #: Characters of group ids that stay percent-encoded in paths.
 _ENCODED_CHARACTERS: Final = str.maketrans({"%": "%25", "/": "%2F", "\n": "%0A"})
@@ -122,7 +122,7 @@ class Page:
         sources = [f"{name}-src {_hash_sources(name, index)}" for name in ("script", "style")]
         self._body = index.encode()
         self._etag = f'"{hashlib.sha256(self._body).hexdigest()[:16]}"'
-        self._policy = {"content-security-policy": "; ".join([POLICY, *sources, "img-src data:; connect-src 'self'"])}
+        self._policy = {"content-security-policy": "; ".join([CSP, *sources, "img-src data:; connect-src 'self'"])}
 
     async def view(self, request: Request) -> Response:
         """Return the HTML page, or the status 304 if the browser has its newest version."""

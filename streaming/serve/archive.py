@@ -18,7 +18,7 @@ from streaming.records.downtime import total_downtime
 from streaming.records.episodes import Episode, decode_episode
 from streaming.records.names import display_names
 from streaming.serve import historyfile, owner_history
-from streaming.serve.history import Extent, StoredRound, set_status
+from streaming.serve.history import RoundRange, StoredRound, set_status
 from streaming.serve.records import GroupSummary, RoundSummary, apply_round, changes
 from streaming.serve.stories import MAX_STORIES, EpisodeSummary, IncidentSummary, Sort, StoredStory, episode_summary
 
@@ -42,12 +42,12 @@ _ROUNDS_BEFORE_SQL: Final = """
 ((written, seq) < (SELECT written, seq FROM rounds WHERE seq = ?)
 OR (seq < ? AND NOT EXISTS (SELECT 1 FROM rounds WHERE seq = ?)))
 """
-_OF_GROUP_SQL: Final = "group_id = (SELECT id FROM groups WHERE name = ?)"
+_GROUP_SQL: Final = "group_id = (SELECT id FROM groups WHERE name = ?)"
 _ROUND_AT_SQL: Final = f"""
 SELECT seq, summary FROM rounds
-WHERE {_OF_GROUP_SQL} AND timestamp <= ? ORDER BY written DESC, seq DESC LIMIT 1
+WHERE {_GROUP_SQL} AND timestamp <= ? ORDER BY written DESC, seq DESC LIMIT 1
 """  # noqa: S608 - a literal
-_EPISODES_SINCE_SQL: Final = f"SELECT body FROM stories WHERE sort = 'episode' AND {_OF_GROUP_SQL} AND updated >= ?"  # noqa: S608 - a literal
+_EPISODES_SINCE_SQL: Final = f"SELECT body FROM stories WHERE sort = 'episode' AND {_GROUP_SQL} AND updated >= ?"  # noqa: S608 - a literal
 _summary_decoder = msgspec.json.Decoder(RoundSummary)
 _episodes = msgspec.json.Decoder(EpisodeSummary)
 _incidents = msgspec.json.Decoder(IncidentSummary)
@@ -85,7 +85,7 @@ class StoredPage(NamedTuple):
 
 
 #: JSON of a group's latest assignment, episodes and incidents (newest first), and diffs by the number of their episode.
-GroupPast = tuple[bytes | None, list[bytes], list[bytes], dict[int, list[bytes]]]
+PastGroupRows = tuple[bytes | None, list[bytes], list[bytes], dict[int, list[bytes]]]
 
 
 class Archive:
@@ -101,11 +101,11 @@ class Archive:
             connection.execute("BEGIN")
             yield connection
 
-    def rounds_after(self, extent: Extent, seq: int, limit: int, max_bytes: int) -> list[StoredRound] | None:
+    def rounds_after(self, round_range: RoundRange, seq: int, limit: int, max_bytes: int) -> list[StoredRound] | None:
         """Return rounds with numbers after ``seq``, oldest first; None if retention has dropped any of these rounds."""
         with self._reading() as connection:
             metadata_values = dict(connection.execute("SELECT key, value FROM meta WHERE key IN ('epoch', 'trimmed')"))
-            if metadata_values["epoch"] != extent.epoch or seq < int(metadata_values["trimmed"]):
+            if metadata_values["epoch"] != round_range.epoch or seq < int(metadata_values["trimmed"]):
                 return None
             with closing(connection.execute(_ROUNDS_AFTER_SQL, (seq, limit))) as rows:
                 return list(
@@ -127,7 +127,7 @@ class Archive:
         first = "began" if window.group is None else "number"
         where, values = _sql_condition(
             ("sort = ?", sort),
-            (_OF_GROUP_SQL, window.group),
+            (_GROUP_SQL, window.group),
             ("began >= ?", window.since),
             ("began < ?", window.until),
             ("open = ?", opened),
@@ -139,7 +139,7 @@ class Archive:
             items = [zlib.decompress(body) for _, body in rows[: window.limit]]
         return StoredPage(items, rows[window.limit - 1][0] if len(rows) > window.limit else None)
 
-    def past(self, group: str, now_ms: int) -> GroupPast:
+    def past(self, group: str, now_ms: int) -> PastGroupRows:
         """Return the input of advice for a group: its stories, its assignment, and the diffs of some episodes."""
         episodes, incidents = (
             self.stories(sort, PageQuery(group, limit=MAX_STORIES)).items for sort in ("episode", "incident")
@@ -189,7 +189,7 @@ class Archive:
     def round(self, group: str, seq: int) -> bytes | None:
         """Return one round with its diff, as JSON; None if the group has no such round."""
         with self._reading() as connection:
-            query = f"SELECT summary, body FROM rounds WHERE seq = ? AND {_OF_GROUP_SQL}"  # noqa: S608 - a literal
+            query = f"SELECT summary, body FROM rounds WHERE seq = ? AND {_GROUP_SQL}"  # noqa: S608 - a literal
             row = connection.execute(query, (seq, group)).fetchone()
             if row is None:
                 return None
@@ -202,7 +202,7 @@ class Archive:
     def episode(self, group: str, number: str) -> Episode | None:
         """Return a group's episode by its number; None if the group has no such episode."""
         with self._reading() as connection:
-            query = f"SELECT body FROM stories WHERE sort = 'episode' AND CAST(number AS TEXT) = ? AND {_OF_GROUP_SQL}"  # noqa: S608 - a literal
+            query = f"SELECT body FROM stories WHERE sort = 'episode' AND CAST(number AS TEXT) = ? AND {_GROUP_SQL}"  # noqa: S608 - a literal
             row = connection.execute(query, (number, group)).fetchone()
         return None if row is None else decode_episode(zlib.decompress(row[0]))
 
@@ -315,7 +315,7 @@ def _page(connection: sqlite3.Connection, window: PageQuery, item: Callable[[int
     items: list[bytes] = []
     size = last = 0
     where, values = _sql_condition(
-        (_OF_GROUP_SQL, window.group),
+        (_GROUP_SQL, window.group),
         ("timestamp >= ?", window.since),
         ("timestamp < ?", window.until),
         ("cause = ?", window.cause),

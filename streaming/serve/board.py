@@ -18,7 +18,7 @@ from streaming.kafka.lag_reader import GroupLag
 from streaming.records.codec import encode, raw_json
 from streaming.serve.annotations import add_story_suffix, story_suffix
 from streaming.serve.connections import SharedBody
-from streaming.serve.history import Extent, HistoryUpdate, StoredRound
+from streaming.serve.history import HistoryUpdate, RoundRange, StoredRound
 from streaming.serve.owner_history import limit_bytes
 from streaming.serve.records import GroupSummary
 from streaming.serve.stories import CurrentStories, Sort, StoredStory, member_names
@@ -86,9 +86,13 @@ class Board:
     """Current state of all groups, the newest server-sent events, and the clients that wait for more."""
 
     def __init__(
-        self, extent: Extent, groups: dict[str, GroupSummary], stories: CurrentStories | None = None, cluster: str = ""
+        self,
+        round_range: RoundRange,
+        groups: dict[str, GroupSummary],
+        stories: CurrentStories | None = None,
+        cluster: str = "",
     ) -> None:
-        self.cluster, self.extent, self.groups = cluster, extent, dict(groups)
+        self.cluster, self.round_range, self.groups = cluster, round_range, dict(groups)
         self.current_stories = stories or CurrentStories()
         self.status = FeedStatus()
         #: Text that ``/ready`` shows.
@@ -101,7 +105,7 @@ class Board:
         #: Counters of records and of clients.
         self.refused = self.repeated = self.fell_behind_count = self.dropped_unread = 0
         self._frames: list[FeedFrame] = []
-        self._start = self._size = 0
+        self._start = self._buffered_bytes = 0
         #: An asyncio event for each client that follows the feed.
         self.listeners: set[asyncio.Event] = set()
         self._snapshot: Snapshot | None = None
@@ -114,7 +118,7 @@ class Board:
 
     def event_id(self, seq: int, story_seq: int | None = None) -> bytes:
         """Return the event id (`Last-Event-ID`) of a round and, if ``story_seq`` is set, of an episode or incident."""
-        place = b"%b.%d" % (self.extent.epoch.encode(), seq)
+        place = b"%b.%d" % (self.round_range.epoch.encode(), seq)
         return place if story_seq is None else b"%b.%d" % (place, story_seq)
 
     def round_frame(self, stored: StoredRound) -> FeedFrame:
@@ -136,7 +140,7 @@ class Board:
         """Publish a committed update of the history to the clients of the feed, and wake them."""
         self.groups |= batch.groups
         if batch.rounds:
-            self.extent = structs.replace(self.extent, last=batch.rounds[-1].seq)
+            self.round_range = structs.replace(self.round_range, last=batch.rounds[-1].seq)
         for stored in batch.rounds:
             self._append_event(self.round_frame(stored))
         for name in batch.groups.keys() - {stored.summary.group_id for stored in batch.rounds}:
@@ -158,10 +162,10 @@ class Board:
         return self._snapshot is not None and len(self._snapshot.event) > LARGE_SNAPSHOT_BYTES
 
     def trimmed(
-        self, extent: Extent, groups: dict[str, GroupSummary], gone: list[str], current_stories: CurrentStories
+        self, round_range: RoundRange, groups: dict[str, GroupSummary], gone: list[str], current_stories: CurrentStories
     ) -> None:
         """Remove the oldest rounds, and the groups in ``gone``, which retention has dropped, from the board."""
-        self.extent, self.groups, self.current_stories = extent, dict(groups), current_stories
+        self.round_range, self.groups, self.current_stories = round_range, dict(groups), current_stories
         self._snapshot = None
         if gone:
             self._append_event(FeedFrame(_event("gone", {"groups": gone})))
@@ -181,7 +185,7 @@ class Board:
         """Return the feed's status as in JSON answers; ``stale`` and ``parts`` are left out if empty."""
         status = self.status
         optional = {name: value for name, value in (("stale", status.stale), ("parts", status.parts)) if value}
-        return {"caughtUp": status.caught_up, "lag": status.lag, "seq": self.extent.last, **optional}
+        return {"caughtUp": status.caught_up, "lag": status.lag, "seq": self.round_range.last, **optional}
 
     def groups_document(self, groups: list[GroupSummary], next_cursor: str | None = None) -> dict[str, object]:
         """Return the JSON document of these groups, with the feed's status."""
@@ -221,11 +225,11 @@ class Board:
             if is_new or shared.cursor == self.end:
                 return shared
         groups = [summary for name, summary in self.groups.items() if group in (None, name)]
-        head = b"id: %b\nevent: snapshot\ndata: " % self.event_id(self.extent.last)
+        head = b"id: %b\nevent: snapshot\ndata: " % self.event_id(self.round_range.last)
         encoded_groups = encode(self.groups_document(groups))
         event = b"".join((head, encoded_groups, b"\n\n"))
         body = SharedBody(memoryview(event)[len(head) : len(head) + len(encoded_groups)], "application/json")
-        snapshot = Snapshot(self.extent.last, self.end, event, body, now)
+        snapshot = Snapshot(self.round_range.last, self.end, event, body, now)
         if group is None:
             self._snapshot = snapshot
         return snapshot
@@ -259,13 +263,13 @@ class Board:
 
     def _append_event(self, frame: FeedFrame) -> None:
         self._frames.append(frame)
-        self._size += len(frame.data)
-        if len(self._frames) <= MAX_EVENTS and self._size <= MAX_BYTES:
+        self._buffered_bytes += len(frame.data)
+        if len(self._frames) <= MAX_EVENTS and self._buffered_bytes <= MAX_BYTES:
             return
         # The list is cut to three quarters at once: dropping one event at a time would copy the list for every event.
         drop_count = 0
-        while len(self._frames) - drop_count > MAX_EVENTS * 3 // 4 or self._size > MAX_BYTES * 3 // 4:
-            self._size -= len(self._frames[drop_count].data)
+        while len(self._frames) - drop_count > MAX_EVENTS * 3 // 4 or self._buffered_bytes > MAX_BYTES * 3 // 4:
+            self._buffered_bytes -= len(self._frames[drop_count].data)
             drop_count += 1
         del self._frames[:drop_count]
         self._start += drop_count

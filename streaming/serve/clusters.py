@@ -15,7 +15,7 @@ from streaming.serve.archive import Archive
 from streaming.serve.board import Board, FeedStatus
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.follower import Follower
-from streaming.serve.history import Extent, History, Retention
+from streaming.serve.history import History, Retention, RoundRange
 from streaming.serve.problems import Problem
 from streaming.serve.security import TrustedProxies
 from streaming.serve.source import Source
@@ -81,7 +81,7 @@ class Cluster:
         def failed(error: MonitorError) -> None:
             loop.call_soon_threadsafe(errors.put_nowait, error)
 
-        board = Board(history.extent, history.groups, history.current_stories, cluster=self.name)
+        board = Board(history.round_range, history.groups, history.current_stories, cluster=self.name)
         board.levels, board.lags, board.notice = self.options.levels, self.lags, history.notice
         follower = Follower(source, history, board, limits, loop=loop, failed=failed, freshness=self.freshness)
         self._follower, self.publish = follower, source.publish
@@ -113,7 +113,7 @@ class Cluster:
         """The feed's board; while the cluster is not connected, an empty board that is marked as not up to date."""
         if self.feed is not None:
             return self.feed.board
-        board = Board(Extent("", 0, 0), {}, cluster=self.name)
+        board = Board(RoundRange("", 0, 0), {}, cluster=self.name)
         board.status = FeedStatus(lag=None)
         return board
 

@@ -22,7 +22,7 @@ IDLE_TIMEOUT_SECONDS: Final = 15
 #: Seconds that a client may leave an answer unread.
 UNREAD_TIMEOUT_SECONDS: Final = 60
 #: The most connections besides clients of the feed, and the number of open files besides connections.
-_OTHER_CONNECTIONS: Final = 256
+_RESERVED_CONNECTIONS: Final = 256
 _OTHER_OPEN_FILES: Final = 64
 _FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 10\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
@@ -97,7 +97,7 @@ class BoundedProtocol(H11Protocol):
 
 def max_connections(max_clients: int) -> int:
     """Return the limit of connections: feed clients and a reserve, but no more than open files allow."""
-    connections = max_clients + _OTHER_CONNECTIONS
+    connections = max_clients + _RESERVED_CONNECTIONS
     needed_files = connections + _OTHER_OPEN_FILES
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files < needed_files and files != resource.RLIM_INFINITY:
@@ -127,22 +127,22 @@ class SharedBody:
     def __init__(self, plain: bytes | memoryview, media_type: str) -> None:
         self.plain = plain
         self._media_type = media_type
-        self._compressed: bytes | None = None
+        self._compressed_body: bytes | None = None
         self._lock = threading.Lock()
 
-    def compressed(self) -> bytes:
+    def compressed_body(self) -> bytes:
         """Return the body compressed with gzip. This is slow for a large body: call it off the event loop."""
         with self._lock:
-            if self._compressed is None:
-                self._compressed = gzip.compress(self.plain, compresslevel=1, mtime=0)
-            return self._compressed
+            if self._compressed_body is None:
+                self._compressed_body = gzip.compress(self.plain, compresslevel=1, mtime=0)
+            return self._compressed_body
 
     async def response(self, request: Request, workers: CapacityLimiter) -> Response:
         """Return the response in an encoding that the client accepts; ``workers`` limits the compressing threads."""
         headers = {"content-type": self._media_type}
         if len(self.plain) < _MIN_COMPRESSED_BYTES or "gzip" not in request.headers.get("accept-encoding", ""):
             return Response(self.plain, headers=headers)
-        body = self._compressed or await to_thread.run_sync(self.compressed, limiter=workers)
+        body = self._compressed_body or await to_thread.run_sync(self.compressed_body, limiter=workers)
         return Response(body, headers=headers | {"content-encoding": "gzip", "vary": "Accept-Encoding"})
 
 
@@ -216,10 +216,10 @@ async def _send_in_pieces(scope: Scope, send: Send, body: bytes | memoryview, *,
                 chunk = bytes(body[start : start + SEND_CHUNK_BYTES])
                 await send({"type": "http.response.body", "body": chunk, "more_body": more or not last})
     except TimeoutError:
-        abort(scope)
+        abort_connection(scope)
 
 
-def abort(scope: Scope) -> None:
+def abort_connection(scope: Scope) -> None:
     """Drop the connection of a client that reads nothing, without waiting for its buffer to drain."""
     scope["state"]["abort"]()
 

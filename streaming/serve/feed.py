@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board, FeedFilter, FeedFrame
-from streaming.serve.connections import BodyLimitReached, abort, wait_for_disconnect
+from streaming.serve.connections import BodyLimitReached, abort_connection, wait_for_disconnect
 from streaming.serve.historyfile import HistoryFailure
 
 log = logging.getLogger(__name__)
@@ -62,10 +62,10 @@ class Feed:
 
     async def stored(self, position: int) -> list[FeedFrame] | None:
         """Return the stored rounds after the round ``position`` as feed events; None if retention deleted one."""
-        extent = self.board.extent
-        rows = await self.read(Archive.rounds_after, extent, position, _MAX_PAGE_ROUNDS, TARGET_WRITE_BYTES)
+        round_range = self.board.round_range
+        rows = await self.read(Archive.rounds_after, round_range, position, _MAX_PAGE_ROUNDS, TARGET_WRITE_BYTES)
         # The history may already have newer rounds; the client gets these from the board later.
-        return None if rows is None else [self.board.round_frame(row) for row in rows if row.seq <= extent.last]
+        return None if rows is None else [self.board.round_frame(row) for row in rows if row.seq <= round_range.last]
 
     async def stored_stories(self, position: int) -> list[FeedFrame]:
         """Return the episodes and incidents that changed after the number ``position``, in their current form."""
@@ -98,10 +98,10 @@ class FeedResponse:
         if scope["method"] == "HEAD":
             await send({"type": "http.response.body", "body": b""})
             return
-        with board.listener_event() as woken:
-            disconnect_task = asyncio.create_task(self._watch_client(receive, woken))
+        with board.listener_event() as waker:
+            disconnect_task = asyncio.create_task(self._watch_client(receive, waker))
             try:
-                async with contextlib.aclosing(self.chunks(woken)) as chunks:
+                async with contextlib.aclosing(self.chunks(waker)) as chunks:
                     async for chunk in chunks:
                         async with asyncio.timeout(self._feed.times.stuck):
                             await send({"type": "http.response.body", "body": chunk, "more_body": True})
@@ -112,21 +112,21 @@ class FeedResponse:
                 await send({"type": "http.response.body", "body": b""})
             except (TimeoutError, BodyLimitReached):
                 board.dropped_unread += 1
-                abort(scope)
+                abort_connection(scope)
             finally:
                 disconnect_task.cancel()
 
-    async def _watch_client(self, receive: Receive, woken: asyncio.Event) -> None:
+    async def _watch_client(self, receive: Receive, waker: asyncio.Event) -> None:
         await wait_for_disconnect(receive)
         self._has_disconnected = True
-        woken.set()
+        waker.set()
 
-    async def chunks(self, woken: asyncio.Event) -> AsyncGenerator[bytes, None]:
+    async def chunks(self, waker: asyncio.Event) -> AsyncGenerator[bytes, None]:
         """Yield bytes to write until the client is gone or loses its access, or the server closes."""
         board = self._feed.board
         yield b"retry: %d\n\n" % int(self._feed.times.retry * 1000)
         while not (self._has_disconnected or board.closing) and self._has_access():
-            for chunk in await (self._catch_up() if self._cursor is None else self._live_frames(self._cursor, woken)):
+            for chunk in await (self._catch_up() if self._cursor is None else self._live_frames(self._cursor, waker)):
                 yield chunk
 
     async def _catch_up(self) -> list[bytes]:
@@ -134,8 +134,8 @@ class FeedResponse:
         position = self._position
         if position is None:
             return self._snapshot_frames()
-        if position != board.extent.last:
-            lost = not board.extent.trimmed <= position <= board.extent.last
+        if position != board.round_range.last:
+            lost = not board.round_range.trimmed <= position <= board.round_range.last
             frames = None if lost else await self._feed.stored(position)
             return [_RESET_EVENT, *self._snapshot_frames()] if frames is None else self._join_events(frames, position)
         if self._feed_filter.stories:
@@ -160,7 +160,7 @@ class FeedResponse:
         self._story_seq = board.current_stories.last
         return [snapshot.event, board.stories(self._feed_filter, self._position)]
 
-    async def _live_frames(self, cursor: int, woken: asyncio.Event) -> list[bytes]:
+    async def _live_frames(self, cursor: int, waker: asyncio.Event) -> list[bytes]:
         board = self._feed.board
         position = self._position or 0
         frames = board.events_after(cursor, TARGET_WRITE_BYTES)
@@ -173,11 +173,11 @@ class FeedResponse:
             return self._join_events(frames, position)
         try:
             async with asyncio.timeout(self._feed.times.keep_alive_seconds):
-                await woken.wait()
+                await waker.wait()
         except TimeoutError:
             # The event has the client's place, as a client whose filter takes few events would reconnect far behind.
             return [b"id: %b\n%b" % (board.event_id(position, self._story_seq), board.progress_event())]
-        woken.clear()
+        waker.clear()
         # Events that arrive together are sent in one write.
         await asyncio.sleep(self._feed.times.gather_seconds)
         return []

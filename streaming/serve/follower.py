@@ -23,7 +23,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _POLL_SECONDS: Final = 0.1
 _TRIM_INTERVAL_SECONDS: Final = 60.0
-_CHECK_SECONDS: Final = 1.0
+_CHECK_INTERVAL_SECONDS: Final = 1.0
 #: Seconds between attempts to write to a history that is locked, or whose disk is full.
 _RETRY_SECONDS: Final = 1.0
 #: Seconds without a poll after which the follower counts as stalled; each wait of its loop is shorter.
@@ -104,19 +104,19 @@ class Follower:
             records = self._source.poll(_POLL_SECONDS)
             if self._source.ids != self._topic_ids:  # before the first records of a recreated topic
                 self._topic_ids = dict(self._source.ids)
-                self._retry(self._history.renew, self._topic_ids)
+                self._retry(self._history.reset_changed_topics, self._topic_ids)
             self._store_records(records)
 
     def _store_records(self, records: list[TopicRecord]) -> None:
         batch = self._retry(self._history.append, records) if records else None
         now = time.monotonic()
-        if now - self._checked_at > _CHECK_SECONDS:
+        if now - self._checked_at > _CHECK_INTERVAL_SECONDS:
             self._checked_at = now
             self._history.check()
         self._report_status(batch)
         if now - self._trimmed_at > _TRIM_INTERVAL_SECONDS:
             self._trimmed_at = now
-            self._trim()
+            self._trim_history()
 
     def _report_status(self, batch: HistoryUpdate | None = None) -> None:
         fresh = self._freshness(time.monotonic())
@@ -152,14 +152,14 @@ class Follower:
                     self._history_problem = None
                 return result
 
-    def _trim(self) -> None:
+    def _trim_history(self) -> None:
         trimmed = self._retry(self._history.trim, self._limits, _now_ms(), caught_up=self._source.caught_up)
         rounds, gone = trimmed or (0, [])
         if not (rounds or gone):
             return
         log.info("retention dropped %d rounds and %d deleted groups", rounds, len(gone))
-        extent, groups, stories = self._history.extent, self._history.groups, self._history.current_stories
-        self._run_on_loop(lambda: self._board.trimmed(extent, groups, gone, stories))
+        round_range, groups, stories = self._history.round_range, self._history.groups, self._history.current_stories
+        self._run_on_loop(lambda: self._board.trimmed(round_range, groups, gone, stories))
 
     def _run_on_loop(self, work: Callable[[], None]) -> None:
         """Run ``work`` on the event loop and wait for it, so that no work accumulates while the loop is busy."""

@@ -22,16 +22,16 @@ from starlette.requests import Request
 from assignors.errors import BadInput
 from assignors.model import Topic
 from streaming.advice.history import GroupHistory
-from streaming.advice.replay import MOST_WORK, Budget
+from streaming.advice.replay import MAX_SIMULATION_WORK, Budget
 from streaming.advice.rules import advise
 from streaming.records.codec import encode
 from streaming.records.diffs import assignment_decoder, diff_decoder
 from streaming.records.episodes import decode_episode, decode_incident
-from streaming.serve.archive import GroupPast
+from streaming.serve.archive import PastGroupRows
 from streaming.serve.connections import wait_for_disconnect
 from streaming.serve.problems import Problem
 from streaming.simulation import what_if_query
-from streaming.simulation.changes import RollingRestart, Scale, baseline_of, request_change
+from streaming.simulation.changes import RollingRestart, ScaleChange, baseline_of, request_change
 from streaming.simulation.forecast import forecast_change, forecast_document
 from streaming.simulation.live_group import LiveGroup, MembershipLog
 from streaming.simulation.migration import plan_migration
@@ -43,7 +43,7 @@ _UNCERTAINTY_ERRORS: Final = (
 )
 
 
-def forecast(assignment: bytes | None, change: RollingRestart | Scale, times: Mapping[str, int]) -> bytes:
+def forecast(assignment: bytes | None, change: RollingRestart | ScaleChange, times: Mapping[str, int]) -> bytes:
     """Return the document of ``forecast --json`` without rounds; raise BadInput if the change can't be forecast.
 
     ``times`` replace the times of a scenario, ms.
@@ -72,7 +72,7 @@ def what_if(assignment: bytes | None, options: Mapping[str, Any]) -> bytes:
     return encode(what_if_query.what_if_document(change, result, query.chosen(result)))
 
 
-def advice(group: str, now_ms: int, past: GroupPast) -> bytes:
+def advice(group: str, now_ms: int, past: PastGroupRows) -> bytes:
     """Return the document of ``advise --json`` for a group, without members' settings."""
     assignment, episodes, incidents, rounds = past
     history = GroupHistory(
@@ -83,7 +83,7 @@ def advice(group: str, now_ms: int, past: GroupPast) -> bytes:
         incidents=list(map(decode_incident, incidents)),
         rounds={number: list(map(diff_decoder.decode, bodies)) for number, bodies in rounds.items()},
     )
-    return encode({"groupId": group, "advice": advise(history, Budget(MOST_WORK))})
+    return encode({"groupId": group, "advice": advise(history, Budget(MAX_SIMULATION_WORK))})
 
 
 def _live_group(assignment: bytes | None) -> LiveGroup:
@@ -110,7 +110,7 @@ class WorkerPool:
     """Computes forecasts in a few worker processes, with a bounded queue of requests."""
 
     def __init__(self, *, seconds: float = MAX_SECONDS, workers: int = MAX_WORKERS, waiting: int = MAX_QUEUE) -> None:
-        self._seconds = seconds
+        self._limit_seconds = seconds
         self._max_requests = workers + waiting
         self._slots, self._processes = CapacityLimiter(workers), CapacityLimiter(workers)
         self._tasks: set[asyncio.Task[bytes]] = set()
@@ -144,14 +144,14 @@ class WorkerPool:
     async def _run_in_worker(self, function: Callable[..., bytes], arguments: tuple[object, ...]) -> bytes:
         async with self._slots:
             try:
-                with anyio.fail_after(self._seconds):
-                    limited = self._seconds + _KILL_AFTER_SECONDS, function, arguments
+                with anyio.fail_after(self._limit_seconds):
+                    limited = self._limit_seconds + _KILL_AFTER_SECONDS, function, arguments
                     return await to_process.run_sync(_run_limited, *limited, cancellable=True, limiter=self._processes)
             except BadInput as refusal:
                 raise Problem("forecast", str(refusal)) from refusal
             except (TimeoutError, MemoryError) as error:
                 is_late = isinstance(error, TimeoutError)
-                most = f"{self._seconds:g} s" if is_late else f"{_MAX_MEMORY_BYTES >> 30} GiB of memory"
+                most = f"{self._limit_seconds:g} s" if is_late else f"{_MAX_MEMORY_BYTES >> 30} GiB of memory"
                 detail = f"takes more than {most}, the limit here; the commands of these names have none"
                 raise Problem("forecast", detail) from error
             except BrokenWorkerProcess as error:

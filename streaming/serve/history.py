@@ -59,7 +59,7 @@ class HistoryUpdate(Struct):
     annotations: list[StoredAnnotation] = []
 
 
-class Extent(Struct, frozen=True):
+class RoundRange(Struct, frozen=True):
     """The feed ids from which the history can be resumed: ``epoch`` and a number from ``trimmed`` to ``last``."""
 
     epoch: str
@@ -101,7 +101,7 @@ class History:
                     raise ValueError(f"the summary of group {name!r} names group {group.group_id!r}")
             # A history of another diff topic would mix the rounds of two monitors.
             topics = {topic for topic, _ in self.positions()} | self.topic_ids().keys()
-            if self._diffs_topic in topics or not self.extent.last:
+            if self._diffs_topic in topics or not self.round_range.last:
                 return
         reason = f"holds the rounds of other topics ({', '.join(sorted(topics))}), this is {self._diffs_topic}"
         advice = "name another file, or remove it to build it again from the topics"
@@ -115,7 +115,7 @@ class History:
 
     def _compare_with_served(self) -> str:
         epoch, _, last = self._file.mark.partition(".")
-        missing = int(last) - self.extent.last if epoch == self.epoch and last.isascii() and last.isdigit() else 0
+        missing = int(last) - self.round_range.last if epoch == self.epoch and last.isascii() and last.isdigit() else 0
         if missing <= 0:
             return ""
         notice = f"history {self.path}: an older copy was put back; {missing} rounds are read again from the topics"
@@ -126,15 +126,15 @@ class History:
         """Raise HistoryFailure if the history file was replaced; else store the newest round's number beside it."""
         self._file.check()
         with history_errors(self.path):
-            self._file.mark = f"{self.epoch}.{self.extent.last}"
+            self._file.mark = f"{self.epoch}.{self.round_range.last}"
 
     @property
-    def extent(self) -> Extent:
+    def round_range(self) -> RoundRange:
         """The first and last feed position from which a client can resume now."""
         with historyfile.history_read_errors(self.path):
             trimmed = self._connection.execute("SELECT value FROM meta WHERE key = 'trimmed'").fetchone()[0]
             last = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'rounds'").fetchone()
-            return Extent(self.epoch, int(trimmed), last[0] if last else 0)
+            return RoundRange(self.epoch, int(trimmed), last[0] if last else 0)
 
     @property
     def current_stories(self) -> CurrentStories:
@@ -152,7 +152,7 @@ class History:
         with history_errors(self.path):
             return dict(self._connection.execute("SELECT substr(key, 7), value FROM meta WHERE key LIKE 'topic:%'"))
 
-    def renew(self, topic_ids: Mapping[str, str]) -> None:
+    def reset_changed_topics(self, topic_ids: Mapping[str, str]) -> None:
         """Store the ids of the current topics. Drop positions and stories of a recreated topic, but not its rounds."""
         ids = self.topic_ids()
         with self._transaction() as connection:

@@ -204,7 +204,7 @@ def _inode(path: Path) -> tuple[int, int] | None:
     return None
 
 
-DAMAGED_ADVICE: Final = "is damaged; restore a copy, or remove it to build it again from the topics"
+DAMAGED_HISTORY_ADVICE: Final = "is damaged; restore a copy, or remove it to build it again from the topics"
 #: Messages by SQLite's primary error code.
 _REASONS: Final = {
     **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), "another program holds a lock on it"),
@@ -213,7 +213,7 @@ _REASONS: Final = {
     sqlite3.SQLITE_PERM: "no permission to use it",
     sqlite3.SQLITE_CANTOPEN: "it can't be opened; its folder must exist, and be writable",
     sqlite3.SQLITE_IOERR: "the disk reports an error",
-    **dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB), DAMAGED_ADVICE),
+    **dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB), DAMAGED_HISTORY_ADVICE),
 }
 _BLOCKING_ERRORS: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL)
 #: A disk with less free space than this counts as full.
@@ -225,7 +225,7 @@ def _failure(subject: str, path: Path, error: Exception) -> HistoryFailure:
         file = f"{error.filename}: " if error.filename and str(error.filename) not in subject else ""
         return HistoryFailure(f"{subject}: {file}{error.strerror or error}")
     if not isinstance(error, sqlite3.Error):
-        return HistoryFailure(f"{subject}: {DAMAGED_ADVICE} ({error})")
+        return HistoryFailure(f"{subject}: {DAMAGED_HISTORY_ADVICE} ({error})")
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # errors of the sqlite3 module itself have no code
     # SQLite reports a full disk as an unspecific I/O error in some places.
     if code == sqlite3.SQLITE_IOERR and shutil.disk_usage(path.parent).free < _MIN_FREE_BYTES:

@@ -114,17 +114,17 @@ class Metrics(Collector):
 
     def _incidents(self) -> Iterator[Metric]:
         name, text = "kafka_consumergroup_incident_open", "Open incidents of the group, by kind."
-        of_group = GaugeMetricFamily(name, text, labels=("consumergroup", "kind"))
+        incidents_metric = GaugeMetricFamily(name, text, labels=("consumergroup", "kind"))
         name, text = "rebalance_monitor_cluster_incident_open", "Open incidents of the cluster, by kind."
         cluster_incidents = GaugeMetricFamily(name, text, labels=("kind",))
         incidents = self._board.current_stories.open.values()
         counts = Counter((incident.scope, incident.group_id, incident.kind) for incident in incidents)
         for (scope, group, kind), count in counts.items():
             if scope == "group":
-                of_group.add_metric([group, kind], count)
+                incidents_metric.add_metric([group, kind], count)
             else:
                 cluster_incidents.add_metric([kind], count)
-        yield from (of_group, cluster_incidents)
+        yield from (incidents_metric, cluster_incidents)
 
     def _feed(self) -> Iterator[Metric]:
         board, status, stale = self._board, self._board.status, self._board.status.stale
@@ -135,7 +135,7 @@ class Metrics(Collector):
             ("gauge", "lag_records", "Unread records; NaN while unknown.", lag),
             ("gauge", "caught_up", "1 while the topics are known to be read to their ends.", status.caught_up),
             ("gauge", "stale_since_timestamp_seconds", "Time of the data; 0 while it is up to date.", since),
-            ("counter", "rounds", "Rounds stored.", board.extent.last),
+            ("counter", "rounds", "Rounds stored.", board.round_range.last),
             ("counter", "repeated_records", "Diffs dropped as seen.", board.repeated),
             ("counter", "refused_records", "Records not usable.", board.refused),
             ("counter", "clients_behind", "Times a client fell back on the history.", board.fell_behind_count),

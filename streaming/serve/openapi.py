@@ -160,12 +160,14 @@ _TIMELINE_ROUND: Final = _answer("TimelineRound", {"seq": Count, "summary": Roun
 _STORY_FIELDS: Final = {"names": Names, "caught_up": bool}
 INCIDENT_PAGE: Final = _page("IncidentPage", "incidents", Incident, **_STORY_FIELDS)
 EPISODE_PAGE: Final = _page("EpisodePage", "episodes", Episode, **_STORY_FIELDS)
-_MARKS: Final = {"annotations": list[StoredAnnotation]}
-TIMELINE_PAGE: Final = _page("TimelinePage", "rounds", _TIMELINE_ROUND, base=list[Change], names=Names, **_MARKS)
+_ANNOTATED: Final = {"annotations": list[StoredAnnotation]}
+TIMELINE_PAGE: Final = _page("TimelinePage", "rounds", _TIMELINE_ROUND, base=list[Change], names=Names, **_ANNOTATED)
 _STATUS: Final = {"caught_up": bool, "lag": int | None, "seq": Count}
-_PARTS: Final = {"stale": Stale, "parts": list[ComponentState]}
-GROUPS: Final = _answer("Groups", {**_STATUS, "cluster": str, "groups": list[GroupSummary], "next": str | None}, _PARTS)
-_PROGRESS_FIELDS: Final = {"standing": _answer("Progress", _STATUS, _PARTS), **_MARKS}
+_FRESHNESS_FIELDS: Final = {"stale": Stale, "parts": list[ComponentState]}
+GROUPS: Final = _answer(
+    "Groups", {**_STATUS, "cluster": str, "groups": list[GroupSummary], "next": str | None}, _FRESHNESS_FIELDS
+)
+_PROGRESS_FIELDS: Final = {"standing": _answer("Progress", _STATUS, _FRESHNESS_FIELDS), **_ANNOTATED}
 _PAST_FIELDS: Final = {"at": int, "episodes": list[Episode], "incidents": list[Incident]}
 GROUP: Final = _answer(
     "Group",
@@ -175,7 +177,7 @@ GROUP: Final = _answer(
 _CLUSTER: Final = _answer(
     "Cluster",
     {"name": str, "cluster_id": str | None, "ready": bool},
-    {"problem": str, "lag": int | None, "seq": Count, **_PARTS, "notice": str},
+    {"problem": str, "lag": int | None, "seq": Count, **_FRESHNESS_FIELDS, "notice": str},
 )
 CLUSTERS: Final = _answer("Clusters", {"clusters": list[_CLUSTER]})  # type: ignore[valid-type] # built at run time
 _OBJECTS_BY_NAME = dict[str, dict[str, Any]]
@@ -204,8 +206,8 @@ _SEARCH_MATCH: Final = _answer(
     | dict.fromkeys(("member_id", "name"), str),
 )
 COMPARISON: Final = _answer("Comparison", {"before": Episode, "after": Episode, "figures": list[FigureChange]})
-LAGS: Final = _answer("Lags", {"groups": dict[str, int | None]})
-SEARCH: Final = _answer("Search", {"found": list[_SEARCH_MATCH]})  # type: ignore[valid-type] # built at run time
+LAGS_ANSWER: Final = _answer("Lags", {"groups": dict[str, int | None]})
+SEARCH_ANSWER: Final = _answer("Search", {"found": list[_SEARCH_MATCH]})  # type: ignore[valid-type] # built at run time
 ANNOTATIONS: Final = _answer("Annotations", {"annotations": list[StoredAnnotation]})
 PUBLISHED_ANSWER: Final = _answer("Published", {"id": str})
 ADVICE: Final = _answer("GroupAdvice", {"group_id": str, "advice": list[Advice]})

@@ -21,10 +21,10 @@ from streaming.serve.openapi import digits
 from streaming.serve.problems import Problem
 
 #: Content security policy: no code, no frames, no other hosts. The page's own policy adds its code by hash.
-POLICY: Final = "default-src 'none'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+CSP: Final = "default-src 'none'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _HEADERS: Final = {
     "cache-control": "no-store",
-    "content-security-policy": POLICY,
+    "content-security-policy": CSP,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
@@ -70,7 +70,7 @@ class SecurityGuard:
 
     def __init__(self, app: ASGIApp, *, access: "Access", loopback_only: bool, access_log: bool) -> None:
         self._app, self._access = app, access
-        self._loopback_only, self._access_log = loopback_only, access_log
+        self._is_loopback_only, self._access_log = loopback_only, access_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or pass it to the application and add security headers to the response."""
@@ -104,7 +104,7 @@ class SecurityGuard:
 
     def _refusal(self, request: Request) -> Problem | None:
         host = _HOST_PATTERN.fullmatch(request.headers.get("host", ""))
-        if self._loopback_only and not (host and is_loopback(host[1])):
+        if self._is_loopback_only and not (host and is_loopback(host[1])):
             # Otherwise a page of any site could read the feed by resolving its own host name to 127.0.0.1.
             return Problem("host", "this server listens on loopback and answers to localhost only")
         # ``Request.url`` can't replace the path by which routes are matched: Starlette builds the URL from the ``Host``
@@ -129,7 +129,7 @@ log = logging.getLogger(__name__)
 #: Shortest token: 96 bits in base64.
 _MIN_TOKEN_CHARACTERS: Final = 16
 #: Seconds between checks of the token file.
-_CHECK_SECONDS: Final = 1.0
+_CHECK_INTERVAL_SECONDS: Final = 1.0
 #: Field names of HTTP headers (RFC 9110, 5.1), and names of headers that have another meaning.
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _RESERVED: Final = frozenset({"authorization", "cookie", "host", "content-length", "transfer-encoding", "connection"})
@@ -162,14 +162,14 @@ class TokenFile:
     def __init__(self, path: Path) -> None:
         self._path, self._file_stamp = path, _file_stamp(path)
         self._tokens = read_tokens(path)
-        self._next = time.monotonic() + _CHECK_SECONDS
+        self._next = time.monotonic() + _CHECK_INTERVAL_SECONDS
 
     def __call__(self) -> Collection[str]:
         """Return all valid tokens; read the file again if it has changed."""
         now = time.monotonic()
         if now < self._next:
             return self._tokens
-        self._next, before, self._file_stamp = now + _CHECK_SECONDS, self._file_stamp, _file_stamp(self._path)
+        self._next, before, self._file_stamp = now + _CHECK_INTERVAL_SECONDS, self._file_stamp, _file_stamp(self._path)
         if self._file_stamp != before:
             try:
                 self._tokens = read_tokens(self._path)
@@ -256,14 +256,14 @@ class Access:
         is_admitted = self.is_open
         checked_tokens: Collection[str] | None = None
 
-        def admitted() -> bool:
+        def has_access() -> bool:
             nonlocal is_admitted, checked_tokens
             valid_tokens = self.valid_tokens()
             if valid_tokens is not checked_tokens and not self.is_open:
                 is_admitted, checked_tokens = self.caller(request) is not None, valid_tokens
             return is_admitted
 
-        return admitted
+        return has_access
 
     def refusal(self) -> Problem:
         """Return the HTTP error for a caller without access."""

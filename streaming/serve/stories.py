@@ -179,7 +179,7 @@ class StoryTable:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._execute = connection.execute
         #: Incidents of the cluster, by each group that they concern; None: not read yet.
-        self._of_cluster: dict[str, list[episodes.Incident]] | None = None
+        self._cluster_incidents: dict[str, list[episodes.Incident]] | None = None
         self.reload()
 
     def reload(self) -> None:
@@ -204,7 +204,7 @@ class StoryTable:
 
     def begin(self) -> CurrentStories:
         """Return the current stories and continue with a copy, so that a failed transaction can restore these."""
-        before, self._of_cluster = self.current_stories, None
+        before, self._cluster_incidents = self.current_stories, None
         self.current_stories = structs.replace(
             before, newest=dict(before.newest), open=dict(before.open), downtime=dict(before.downtime)
         )
@@ -253,22 +253,22 @@ class StoryTable:
 
     def _add_cluster_cause(self, group_id: str, body: bytes) -> bytes:
         """Return the episode with the cluster incident that explains it; unchanged if there is none."""
-        if self._of_cluster is None:
-            self._of_cluster = {}
+        if self._cluster_incidents is None:
+            self._cluster_incidents = {}
             query = "SELECT body FROM stories JOIN groups ON groups.id = group_id WHERE sort = 'incident' AND name = ?"
             for (incident_body,) in self._execute(query, (CLUSTER,)):
                 incident = _decoders["incident"].decode(zlib.decompress(incident_body))
                 for name in incident.groups:
-                    self._of_cluster.setdefault(name, []).append(incident)
-        if group_id not in self._of_cluster:
+                    self._cluster_incidents.setdefault(name, []).append(incident)
+        if group_id not in self._cluster_incidents:
             return body
         episode = _decoders["episode"].decode(body)
-        explained = explain_episode(episode, self._of_cluster[group_id])
+        explained = explain_episode(episode, self._cluster_incidents[group_id])
         return body if explained is episode else encode(explained)
 
     def explain(self, key: StoryKey) -> list[StoredStory]:
         """Store and return the episodes that a newly stored incident of the cluster explains, with this cause."""
-        self._of_cluster = None
+        self._cluster_incidents = None
         join_sql = "FROM stories JOIN groups ON groups.id = group_id"
         query = f"SELECT opened {join_sql} WHERE sort = ? AND name = ? AND number = ?"
         row = self._execute(query, key).fetchone()

@@ -226,7 +226,7 @@ class Settings(BaseSettings):
         return sources["env_settings"], sources["init_settings"]
 
     @property
-    def each_cluster(self) -> list[Self]:
+    def cluster_settings(self) -> list[Self]:
         """Return the settings of every cluster: these, and a copy for each further cluster in ``clusters``."""
         prefixed = ((kafka, self.topics.model_copy(update={"prefix": kafka.topic_prefix})) for kafka in self.clusters)
         return [self, *(self.model_copy(update={"kafka": kafka, "topics": topics}) for kafka, topics in prefixed)]

@@ -190,8 +190,8 @@ class KafkaSettings(Section):
         return self
 
     def _check_mechanism(self, mechanism: str) -> None:
-        own, needed = _MECHANISM_SETTINGS.get(mechanism, _USER_SETTINGS)
-        for name in needed:
+        own, needed_settings = _MECHANISM_SETTINGS.get(mechanism, _USER_SETTINGS)
+        for name in needed_settings:
             if not getattr(self, name):
                 raise ValueError(f"{name} is missing: sasl_mechanism {mechanism} needs it")
         if self.uses_oauth:
@@ -225,8 +225,7 @@ class KafkaSettings(Section):
         for name, secret in secrets.items():
             if name in self.files and not secret:
                 raise ValueError(f"{name} {self.files[name]}: is empty")
-        password = self.ssl_key_password.get_secret_value() if self.ssl_key_password is not None else ""
-        require_pem(self.files, password)
+        require_pem(self.files, self.ssl_key_password.get_secret_value() if self.ssl_key_password is not None else "")
 
     @model_serializer(mode="wrap")
     def _effective_settings(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:

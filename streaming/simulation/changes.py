@@ -8,7 +8,7 @@ from itertools import count, islice
 from typing import Any, Final, NamedTuple
 
 from assignors.errors import BadInput
-from streaming.protocols.families import FAMILIES
+from streaming.protocols.families import PROTOCOL_FAMILIES
 from streaming.records.episodes import Bounds
 from streaming.simulation.live_group import LiveGroup
 from streaming.simulation.scenario import InvalidScenario
@@ -129,8 +129,8 @@ def scenario_names(names: Mapping[str, str], members: Iterable[str], *, taken: I
     """
     used_names, unique_names = set(taken), {}
     for member_id in members:
-        called = names.get(member_id, member_id)
-        plain = "".join(letter if letter.isprintable() and letter != "~" else "-" for letter in called)
+        display_name = names.get(member_id, member_id)
+        plain = "".join(letter if letter.isprintable() and letter != "~" else "-" for letter in display_name)
         name, number = plain, 1
         while name in used_names:
             number += 1
@@ -154,7 +154,7 @@ def _group_protocol(group: LiveGroup, unsure: list[str]) -> str:
             assumption = "the group is assumed to be cooperative, as its assignor is"
             unsure.append(f"members' assignor lists are not known: {assumption}")
         return "cooperative"
-    family = FAMILIES[protocol]
+    family = PROTOCOL_FAMILIES[protocol]
     if group.assignor is None:
         unsure.append(f"the group's assignor is not known: {family.default} is assumed")
     elif group.assignor not in family.assignors:
@@ -188,13 +188,13 @@ _POLL_INTERVAL_MS = 5000
 _HEARTBEAT_PHASES = 8
 _STRIDE = 5
 #: Names of the rollout strategies.
-ROLLOUTS = ("surge", "blue-green", "recreate")
+ROLLOUT_STRATEGIES = ("surge", "blue-green", "recreate")
 
 
 class RollingRestart(NamedTuple):
     """Restart of all members in the order of names: number of members at once, their downtime, and their interval (ms).
 
-    If ``parallel`` is None, :func:`usual_parallel` determines it.
+    If ``parallel`` is None, :func:`usual_batch_size` determines it.
     """
 
     parallel: int | None = None
@@ -203,12 +203,12 @@ class RollingRestart(NamedTuple):
 
     def events(self, names: Sequence[str], size: int) -> list[EventEntry]:
         """Return the events that restart these members of a group with ``size`` members."""
-        parallel = self.parallel or usual_parallel(size)
+        parallel = self.parallel or usual_batch_size(size)
         return rolling_restart(sorted(names), parallel=parallel, down_ms=self.down_ms, between_ms=self.between_ms)
 
 
 class Rollout(NamedTuple):
-    """A rollout: its strategy, which is one of :data:`ROLLOUTS`, and its times, which are those of a rolling restart.
+    """A rollout: its strategy, one of :data:`ROLLOUT_STRATEGIES`, and its times, which are those of a rolling restart.
 
     ``restart.down_ms``: from the stop of a member to the join of the next or of its successor.
     ``restart.between_ms``: from the join of a new member to the stop of an old one.
@@ -225,7 +225,7 @@ class Rollout(NamedTuple):
         ordered, successors, restart = sorted(names), _new_member_names(names), self.restart
         # maxSurge (Kubernetes): some successors join, then their predecessors leave; blue-green: all successors join
         # first.
-        parallel = len(names) if self.strategy == "blue-green" else restart.parallel or usual_parallel(len(names))
+        parallel = len(names) if self.strategy == "blue-green" else restart.parallel or usual_batch_size(len(names))
         for turn, first in enumerate(range(0, len(names), parallel)):
             batch, at = ordered[first : first + parallel], BEGIN_MS + turn * (restart.between_ms + restart.down_ms)
             for name in batch:
@@ -236,7 +236,7 @@ class Rollout(NamedTuple):
         return events
 
 
-class Scale(NamedTuple):
+class ScaleChange(NamedTuple):
     """Change of a group's number of members."""
 
     to: int
@@ -254,7 +254,7 @@ class PastEpisode(NamedTuple):
     episode: str
 
 
-Change = RollingRestart | Rollout | Scale | Deploy
+Change = RollingRestart | Rollout | ScaleChange | Deploy
 
 
 class RequestedChange(NamedTuple):
@@ -289,13 +289,13 @@ def request_change(start: Baseline, times: Mapping[str, int], change: Change) ->
         case Rollout():
             events = change.events(names, group["members"])
             return RequestedChange(start, f"This {change.strategy} rollout", {**group, "events": events})
-        case Scale(to):
+        case ScaleChange(to):
             return RequestedChange(start, f"Scaling to {to} members", {**group, "events": scale_events(names, to)})
         case Deploy(document):
             return RequestedChange(start, "This deploy", _deploy_document(group, document))
 
 
-def usual_parallel(size: int) -> int:
+def usual_batch_size(size: int) -> int:
     """Return the number of members that restart at once in a group of this size: a twentieth, at least one."""
     return max(size // 20, 1)
 

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from assignors.errors import BadInput
 from streaming.protocols import vocabulary
-from streaming.protocols.families import FAMILIES, machine, supported_assignor
+from streaming.protocols.families import PROTOCOL_FAMILIES, machine, supported_assignor
 from streaming.protocols.machine import StateMachine
 from streaming.simulation.results import Simulation, SimulationResult
 from streaming.simulation.scenario import InvalidScenario, PlannedEvent, Scenario, ScenarioEvent, plan_events
@@ -128,7 +128,7 @@ def _run(model: _Model, scenario: Scenario, result: SimulationResult, on_step: C
         if isinstance(event, vocabulary.TopicsChanged):
             result.set_topics(event.topics, at)
         if planned is not None:
-            source = planned.because
+            source = planned.trigger
             on_step(1)
         state, outputs = _apply_event(model, state, event, source, is_own=planned is None)
         if planned is not None or outputs:
@@ -155,8 +155,8 @@ def protocol_assignor_pairs(protocols: Sequence[str], assignors: Sequence[str]) 
     support ``NAME`` uses its default assignor; an explicitly requested protocol raises ImpossiblePair. An unknown
     protocol raises UnknownAssignor.
     """
-    everyone = not protocols or "all" in protocols
-    chosen = list(FAMILIES) if everyone else list(dict.fromkeys(protocols))
+    has_all_protocols = not protocols or "all" in protocols
+    chosen = list(PROTOCOL_FAMILIES) if has_all_protocols else list(dict.fromkeys(protocols))
     named: dict[str, str] = {}
     plain: str | None = None
     for word in assignors:
@@ -169,9 +169,9 @@ def protocol_assignor_pairs(protocols: Sequence[str], assignors: Sequence[str]) 
             problem = f"the protocol {protocol} is not among {', '.join(chosen)}"
             raise vocabulary.UnsupportedPair(f"--assignor: {word}: {problem}")
         named[protocol] = assignor
-    supporting_protocols = [protocol for protocol, family in FAMILIES.items() if plain in family.assignors]
-    if everyone and plain is not None and not supporting_protocols:
-        every = ", ".join(dict.fromkeys(name for family in FAMILIES.values() for name in family.assignors))
+    supporting_protocols = [protocol for protocol, family in PROTOCOL_FAMILIES.items() if plain in family.assignors]
+    if has_all_protocols and plain is not None and not supporting_protocols:
+        every = ", ".join(dict.fromkeys(name for family in PROTOCOL_FAMILIES.values() for name in family.assignors))
         raise vocabulary.UnsupportedPair(f"--assignor: no protocol can run {plain!r}; known assignors: {every}")
-    usual = {protocol: plain for protocol in chosen if not everyone or protocol in supporting_protocols}
+    usual = {protocol: plain for protocol in chosen if not has_all_protocols or protocol in supporting_protocols}
     return [(protocol, supported_assignor(protocol, named.get(protocol, usual.get(protocol)))) for protocol in chosen]

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from assignors.java import uuid_of
-from streaming.protocols.families import FAMILIES
+from streaming.protocols.families import PROTOCOL_FAMILIES
 from streaming.protocols.vocabulary import Client, Setup
 from streaming.simulation import results
 from streaming.simulation.changes import RequestedChange
@@ -58,7 +58,7 @@ def find_way(name: str, own: str | None = None, assignor: str | None = None) -> 
 
 def _assignor(protocol: str, own: str, assignor: str | None) -> str:
     """Return the group's assignor if the group uses ``protocol``, else the default assignor of ``protocol``."""
-    family = FAMILIES[protocol]
+    family = PROTOCOL_FAMILIES[protocol]
     return assignor if assignor is not None and own == protocol and assignor in family.assignors else family.default
 
 
@@ -159,7 +159,7 @@ PROTOCOL_PHRASES = {
     "consumer": "with the consumer protocol (KIP-848)",
 }
 #: The largest number of rows (one per member and round) that a forecast lists; more rounds are only counted.
-MAX_ROWS: Final = 100_000
+MAX_FORECAST_ROWS: Final = 100_000
 #: Estimate for that limit: the largest number of rounds that an event causes, summed over all ways to rebalance.
 _MAX_ROUNDS_PER_EVENT: Final = 10
 
@@ -180,9 +180,9 @@ def forecast_change(
 ) -> Forecast:
     """Simulate a change under every way to rebalance, and return the forecast."""
     start, plan = change.start, parse_scenario(change.document)
-    has_few_rows = len(plan.events) * _MAX_ROUNDS_PER_EVENT * max(len(plan.members), 1) <= MAX_ROWS
-    each_way = ways(start.protocol, start.assignor)
-    costs = [simulate_cost(plan, way, rounds=rounds and has_few_rows, on_step=on_step) for way in each_way]
+    has_few_rows = len(plan.events) * _MAX_ROUNDS_PER_EVENT * max(len(plan.members), 1) <= MAX_FORECAST_ROWS
+    all_ways = ways(start.protocol, start.assignor)
+    costs = [simulate_cost(plan, way, rounds=rounds and has_few_rows, on_step=on_step) for way in all_ways]
     sentence, unsure = cost_sentence(costs, start.way, change.what), list(start.unsure)
     if change.measured is not None:
         own = next(cost for cost in costs if cost.way.name == start.way)
@@ -208,7 +208,7 @@ def forecast_change(
             "gave something up has joined again"
         )
     if rounds and not has_few_rows:
-        unsure.append(f"rounds are counted and not listed: there would be more than {MAX_ROWS} rows of them")
+        unsure.append(f"rounds are counted and not listed: there would be more than {MAX_FORECAST_ROWS} rows of them")
     return Forecast(change.what, start.way, plan, costs, sentence, tuple(unsure))
 
 

@@ -57,8 +57,8 @@ class LiveGroup(NamedTuple):
     @property
     def names(self) -> dict[str, str]:
         """Return the display name of each member, by member id."""
-        called = display_names({member.member_id: member.names for member in self.members})
-        return {member.member_id: called.get(member.member_id, member.member_id) for member in self.members}
+        names_by_id = display_names({member.member_id: member.names for member in self.members})
+        return {member.member_id: names_by_id.get(member.member_id, member.member_id) for member in self.members}
 
 
 class MembershipLog:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from assignors.assignment import as_lists
-from streaming.protocols.families import FAMILIES
+from streaming.protocols.families import PROTOCOL_FAMILIES
 from streaming.records.episodes import Episode
 from streaming.simulation.changes import NoForecast, RollingRestart, baseline_of
 from streaming.simulation.forecast import ChangeCost, Way, cost_figures, find_way, simulate_cost
@@ -68,10 +68,10 @@ def plan_migration(
     *,
     restart: RollingRestart | None = None,
     times: Mapping[str, int] | None = None,
-    happened: Sequence[tuple[Episode, ChangeCost | None]] = (),
+    past_steps: Sequence[tuple[Episode, ChangeCost | None]] = (),
     on_step: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Return the JSON document that ``migrate --json`` prints; ``happened``: past steps with their forecast costs.
+    """Return the JSON document that ``migrate --json`` prints; ``past_steps``: past steps with their forecast costs.
 
     Raises NoForecast for groups without members, and for kinds of groups that migrate differently.
     """
@@ -97,7 +97,7 @@ def plan_migration(
                 "downtime": downtime and {"lowerMs": downtime.lower_ms, "upperMs": downtime.upper_ms},
                 "forecast": cost and cost_figures(cost),
             }
-            for episode, cost in happened
+            for episode, cost in past_steps
             for downtime in (episode.downtime,)
         ],
         "unsure": list(start.unsure),
@@ -143,7 +143,7 @@ class _MigrationPlan:
 
     def _assignors(self, name: str) -> list[str]:
         assignors = self.by_name[name].assignors or ((self.group.assignor,) if self.group.assignor else ())
-        family = FAMILIES["eager"]
+        family = PROTOCOL_FAMILIES["eager"]
         return [assignor for assignor in assignors if assignor in family.assignors] or [family.default]
 
     def _restart_cost(self, way: Way, configs: Mapping[str, Mapping[str, Any]]) -> ChangeCost:
@@ -179,8 +179,8 @@ class _MigrationPlan:
         if without:
             added = {name: {"assignors": [COOPERATIVE, *self._assignors(name)]} for name in without}
             steps.append((_ADD_COOPERATIVE_STEP, self._restart_cost(way, added)))
-        alone = {name: {"assignors": [COOPERATIVE]} for name in self.names}
-        steps.append((_ONLY_COOPERATIVE_STEP, self._restart_cost(way, alone)))
+        new_assignor_only = {name: {"assignors": [COOPERATIVE]} for name in self.names}
+        steps.append((_ONLY_COOPERATIVE_STEP, self._restart_cost(way, new_assignor_only)))
         return _path("ready", obstacles, steps, [_VERSIONS_TEXT])
 
     def static(self) -> MigrationPath:
@@ -219,11 +219,11 @@ class _MigrationPlan:
         assignors, group = member.assignors, self.group
         if not assignors and group.assignor is not None and group.protocol == "classic":
             assignors = (group.assignor,)
-        custom = [assignor for assignor in assignors if assignor not in FAMILIES["eager"].assignors]
-        if custom:
+        custom_assignors = [assignor for assignor in assignors if assignor not in PROTOCOL_FAMILIES["eager"].assignors]
+        if custom_assignors:
             return (
-                f"custom assignor {', '.join(custom)}: KIP-848 has none in clients; let every member list one of "
-                "Kafka's first, or write it for the brokers (group.consumer.assignors)"
+                f"custom assignor {', '.join(custom_assignors)}: KIP-848 has none in clients; let every member list "
+                "one of Kafka's first, or write it for the brokers (group.consumer.assignors)"
             )
         client = _CLIENT_WITHOUT_KIP_848.match(member.names.client_id or "")
         return f"{client[1]} {client[2]} does not speak KIP-848" if client else None

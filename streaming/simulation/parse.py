@@ -12,13 +12,13 @@ from msgspec import Meta, Struct, ValidationError, convert, defstruct, structs
 from assignors.errors import BadInput
 from assignors.java import uuid_bits, uuid_of
 from assignors.model import Topic
-from streaming.protocols.families import FAMILIES
-from streaming.protocols.vocabulary import Client, Held
+from streaming.protocols.families import PROTOCOL_FAMILIES
+from streaming.protocols.vocabulary import Client, Owner
 from streaming.simulation.scenario import InvalidScenario, Kind, Scenario, ScenarioEvent, plan_events
 
 #: Largest sizes of a scenario, in characters: JSON has room for 100,000 events; YAML is parsed 100 times more slowly.
-MAX_JSON = 16 * 2**20
-MAX_YAML = 2**20
+MAX_JSON_BYTES = 16 * 2**20
+MAX_YAML_BYTES = 2**20
 #: Largest depth of nested values; a scenario needs five levels.
 MAX_DEPTH = 20
 #: Largest number of digits of a number; valid numbers in a scenario have at most ten digits.
@@ -138,7 +138,7 @@ def _check_partitions(counts: Collection[int], where: str) -> None:
         raise InvalidScenario(f"{where}: {sum(counts)} partitions in all topics; the limit is {MAX_PARTITIONS}")
 
 
-def _members(entries: Mapping[str, Any], topics: Mapping[str, Topic]) -> tuple[Held, ...]:
+def _members(entries: Mapping[str, Any], topics: Mapping[str, Topic]) -> tuple[Owner, ...]:
     owners: dict[tuple[str, int], str] = {}
     members = []
     for name, value in entries.items():
@@ -158,7 +158,7 @@ def _members(entries: Mapping[str, Any], topics: Mapping[str, Topic]) -> tuple[H
         owned = {topic: partitions for topic, partitions in owned.items() if partitions}
         member_id = fields.pop("member_id")
         client = Client(name, **{"topics": tuple(topics), **_parse_config(fields, where, topics)})
-        members.append(Held(client, owned, member_id))
+        members.append(Owner(client, owned, member_id))
     return tuple(members)
 
 
@@ -167,7 +167,7 @@ def _parse_config(fields: Mapping[str, Any], where: str, topics: Mapping[str, To
     if "topics" in config:
         config["topics"] = tuple(dict.fromkeys(config["topics"]))
         _known_topics(config["topics"], f"{where}: topics", topics)
-    assignors = dict.fromkeys(name for family in FAMILIES.values() for name in family.assignors)
+    assignors = dict.fromkeys(name for family in PROTOCOL_FAMILIES.values() for name in family.assignors)
     for name in config.get("assignors", ()):
         if name not in assignors:
             hint = _suggestion(name, assignors)
@@ -229,8 +229,8 @@ def _suggestion(word: str, words: Iterable[str]) -> str:
 
 def parse_document(text: str) -> Any:
     """Parse YAML or JSON into plain values; raise InvalidScenario if the text is invalid or larger than the limit."""
-    if len(text) > MAX_JSON:
-        raise InvalidScenario(f"scenario: has more than {MAX_JSON} characters, the limit")
+    if len(text) > MAX_JSON_BYTES:
+        raise InvalidScenario(f"scenario: has more than {MAX_JSON_BYTES} characters, the limit")
     if not text.lstrip().startswith("{"):
         return _yaml(text)
     try:
@@ -282,10 +282,10 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call] # PyYAML's stubs leave it out
         if isinstance(event, yaml.AliasEvent):
-            raise _refused(event, f"*{event.anchor}: aliases are not supported; write out the aliased value")
+            raise _invalid_scenario(event, f"*{event.anchor}: aliases are not supported; write out the aliased value")
         tag: str | None = getattr(event, "tag", None)
         if tag is not None:
-            raise _refused(event, f"{tag}: tags are not read; leave it out")
+            raise _invalid_scenario(event, f"{tag}: tags are not read; leave it out")
         if self.depth > MAX_DEPTH:
             raise _too_deep_error()
         self.depth += 1
@@ -302,14 +302,14 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def _refused(at: yaml.Event | yaml.Node, why: str) -> InvalidScenario:
+def _invalid_scenario(at: yaml.Event | yaml.Node, why: str) -> InvalidScenario:
     line = "" if at.start_mark is None else f"line {at.start_mark.line + 1}: "
     return InvalidScenario(f"scenario: {line}{why}")
 
 
 def _yaml(text: str) -> Any:
-    if len(text) > MAX_YAML:
-        raise InvalidScenario(f"scenario: has more than {MAX_YAML} characters of YAML, the limit; write JSON")
+    if len(text) > MAX_YAML_BYTES:
+        raise InvalidScenario(f"scenario: has more than {MAX_YAML_BYTES} characters of YAML, the limit; write JSON")
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
@@ -324,12 +324,11 @@ def _value(loader: _Loader, node: yaml.Node) -> Any:
     if isinstance(node, yaml.MappingNode):
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                raise _refused(key, "a key is not plain text")
+                raise _invalid_scenario(key, "a key is not plain text")
         return _mapping([(_value(loader, key), _value(loader, inner)) for key, inner in node.value])
-    kind = node.tag.rpartition(":")[2]
-    if kind in ("int", "float") and len(node.value) > _MAX_DIGITS:
-        raise _refused(node, f"a number has {len(node.value)} characters; the limit is {_MAX_DIGITS}")
+    if node.tag.rpartition(":")[2] in ("int", "float") and len(node.value) > _MAX_DIGITS:
+        raise _invalid_scenario(node, f"a number has {len(node.value)} characters; the limit is {_MAX_DIGITS}")
     try:
         return loader.construct_object(node)
     except (ValueError, OverflowError) as error:  # YAML's pattern also matches 0b and 0x_, which are not numbers.
-        raise _refused(node, f"{node.value}: is not a number; write text in quotes") from error
+        raise _invalid_scenario(node, f"{node.value}: is not a number; write text in quotes") from error

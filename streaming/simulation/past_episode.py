@@ -17,20 +17,22 @@ from streaming.simulation.live_group import LiveGroup, LiveMember, names_of
 from streaming.simulation.parse import parse_scenario
 
 
-def find_episode(group_id: str, episodes: Sequence[Episode], which: str) -> Episode:
+def find_episode(group_id: str, episodes: Sequence[Episode], choice: str) -> Episode:
     """Return a group's episode with this number, or for ``last`` the newest episode with a membership change."""
-    if which == "last":
+    if choice == "last":
         changed = ((episode, episode.members) for episode in episodes)
         candidates = [episode for episode, m in changed if m.joined or m.left or m.lost or m.gone or m.replaced]
         if not candidates:
-            raise changes.NoForecast(f"--from {which}: group {group_id} has no episode in which members joined or left")
+            raise changes.NoForecast(
+                f"--from {choice}: group {group_id} has no episode in which members joined or left"
+            )
         return max(candidates, key=lambda candidate: (candidate.opened_at, candidate.episode))
     for episode in episodes:
-        if str(episode.episode) == which:
+        if str(episode.episode) == choice:
             return episode
     numbers = sorted(episode.episode for episode in episodes)
     range_text = f"there are {numbers[0]} to {numbers[-1]}" if numbers else "none of it is known"
-    raise changes.NoForecast(f"--from {which}: group {group_id} has no such episode; {range_text}")
+    raise changes.NoForecast(f"--from {choice}: group {group_id} has no such episode; {range_text}")
 
 
 def past_change(

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from assignors.assignment import as_lists, diff_members, minus
+from assignors.assignment import as_lists, diff_members, subtract
 from assignors.model import Topic, TopicPartitions
 from streaming.protocols.vocabulary import NOTHING, Handover, NewRound, OwnedNow, Reason, RequestCount, SubscribedTopics
 
@@ -48,7 +48,7 @@ class SimulationResult:
         self.unavailable_ms: dict[str, list[int]] = {}
         self.longest_gap_ms = 0
         self._unowned_since: dict[str, list[int]] = {}
-        self._consumed: dict[str, TopicPartitions] = {}
+        self._consumed_shares: dict[str, TopicPartitions] = {}
         self._subscribed_topics: frozenset[str] = frozenset()
         self.set_topics(topics, 0)
 
@@ -94,15 +94,15 @@ class SimulationResult:
     def _set_consumers(self, shares: Mapping[str, TopicPartitions], at: int) -> None:
         gained_shares: list[tuple[str, Sequence[int]]] = []
         for name, share in shares.items():
-            before = self._consumed.get(name, NOTHING)
+            before = self._consumed_shares.get(name, NOTHING)
             if before is share:
                 continue
-            for topic, partitions in minus(before, share).items():
+            for topic, partitions in subtract(before, share).items():
                 since = self._unowned_since[topic]
                 for partition in partitions:
                     since[partition] = at
-            gained_shares += minus(share, before).items()
-            self._consumed[name] = share
+            gained_shares += subtract(share, before).items()
+            self._consumed_shares[name] = share
         for topic, partitions in gained_shares:
             if topic not in self._unowned_since:  # ``sticky`` may assign a topic to a member without a subscription.
                 self._subscribe((topic,), at)
@@ -123,7 +123,7 @@ class SimulationResult:
         for name, share in after.items():
             owned = before.get(name, NOTHING)
             if owned is not share:
-                gained_shares = minus(share, owned)
+                gained_shares = subtract(share, owned)
                 for topic, partitions in gained_shares.items():
                     last = self._last.get(topic, {})
                     self.moved += sum(last.get(partition, name) != name for partition in partitions)

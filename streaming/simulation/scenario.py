@@ -47,7 +47,7 @@ class Scenario:
 
     topics: Mapping[str, Topic]
     events: tuple[ScenarioEvent, ...]
-    members: tuple[vocabulary.Held, ...] = ()
+    members: tuple[vocabulary.Owner, ...] = ()
     generation: int = 1
     heartbeat_ms: int | None = None
     consumer_heartbeat_ms: int | None = None
@@ -67,7 +67,7 @@ class PlannedEvent(NamedTuple):
     """An event for a protocol's state machine, and the scenario event from which it is derived."""
 
     event: vocabulary.GroupEvent
-    because: ScenarioEvent
+    trigger: ScenarioEvent
 
 
 def plan_events(scenario: Scenario) -> list[PlannedEvent]:
@@ -84,7 +84,7 @@ def plan_events(scenario: Scenario) -> list[PlannedEvent]:
     merged: list[PlannedEvent] = []
     for planned in sorted(planner.planned, key=lambda planned: planned.event.at):  # stable
         if merged and (combined_event := _combine_events(merged[-1].event, planned.event)) is not None:
-            merged[-1] = PlannedEvent(combined_event, merged[-1].because)
+            merged[-1] = PlannedEvent(combined_event, merged[-1].trigger)
         else:
             merged.append(planned)
     return merged
@@ -129,25 +129,27 @@ class _EventPlanner:
             raise InvalidScenario(f"{event}: {kind}: {name!r} is down until {self.due_returns[name][0]} ms")
 
     def restart(self, name: str) -> None:
-        at, because, kind = self.due_returns.pop(name)
+        at, trigger, kind = self.due_returns.pop(name)
         is_start = kind is vocabulary.Start
-        self._plan(vocabulary.Start(at, (self.clients[name],)) if is_start else vocabulary.Thaw(at, (name,)), because)
+        self._plan_event(
+            vocabulary.Start(at, (self.clients[name],)) if is_start else vocabulary.Thaw(at, (name,)), trigger
+        )
 
-    def _plan(self, event: vocabulary.GroupEvent, because: ScenarioEvent) -> None:
-        self.planned.append(PlannedEvent(event, because))
+    def _plan_event(self, event: vocabulary.GroupEvent, trigger: ScenarioEvent) -> None:
+        self.planned.append(PlannedEvent(event, trigger))
 
     def join(self, event: ScenarioEvent) -> None:
         self.states[event.member] = ("up", event.at)
         client = _configured(event, vocabulary.Client(event.member, tuple(self.scenario.topics)))
         self.clients[event.member] = client
-        self._plan(vocabulary.Start(event.at, (client,)), event)
+        self._plan_event(vocabulary.Start(event.at, (client,)), event)
 
     def bounce(self, event: ScenarioEvent) -> None:
         name = event.member
         self.clients[name] = _configured(event, self.clients[name])
         is_pause = event.kind == "pause"
         self.due_returns[name] = (event.at + event.down_ms, event, vocabulary.Thaw if is_pause else vocabulary.Start)
-        self._plan((vocabulary.Freeze if is_pause else vocabulary.ShutDown)(event.at, (name,)), event)
+        self._plan_event((vocabulary.Freeze if is_pause else vocabulary.ShutDown)(event.at, (name,)), event)
 
     pause = bounce
 
@@ -157,9 +159,9 @@ class _EventPlanner:
         down = self.due_returns.pop(event.member, None)
         if down is None:
             kind = vocabulary.Crash if is_crash else vocabulary.Leave
-            self._plan(kind(event.at, (event.member,)), event)
+            self._plan_event(kind(event.at, (event.member,)), event)
         elif down[2] is vocabulary.Thaw:  # A frozen process can't send LeaveGroup.
-            self._plan(vocabulary.Crash(event.at, (event.member,)), event)
+            self._plan_event(vocabulary.Crash(event.at, (event.member,)), event)
 
     leave = crash
 
@@ -169,12 +171,12 @@ class _EventPlanner:
         if self.states[name][0] == "left":
             # A consumer that unsubscribes leaves the group, and joins again with its next subscription.
             self.states[name] = ("up", event.at)
-            self._plan(vocabulary.Start(event.at, (client,)), event)
+            self._plan_event(vocabulary.Start(event.at, (client,)), event)
         elif name not in self.due_returns:
-            self._plan(vocabulary.Subscribe(event.at, (name,), client.topics), event)
+            self._plan_event(vocabulary.Subscribe(event.at, (name,), client.topics), event)
         elif self.due_returns[name][2] is vocabulary.Thaw:
             # A frozen process changes its subscription when it resumes.
-            self._plan(vocabulary.Subscribe(self.due_returns[name][0], (name,), client.topics), event)
+            self._plan_event(vocabulary.Subscribe(self.due_returns[name][0], (name,), client.topics), event)
 
     def partitions(self, event: ScenarioEvent) -> None:
         changed = {}
@@ -184,10 +186,10 @@ class _EventPlanner:
                 raise InvalidScenario(f"{event}: partitions.{name}: {problem}")
             changed[name] = replace(self.topics[name], partitions=count, racks=None)
         self.topics.update(changed)
-        self._plan(vocabulary.TopicsChanged(event.at, changed), event)
+        self._plan_event(vocabulary.TopicsChanged(event.at, changed), event)
 
     def coordinator_fails(self, event: ScenarioEvent) -> None:
-        self._plan(vocabulary.CoordinatorFails(event.at), event)
+        self._plan_event(vocabulary.CoordinatorFails(event.at), event)
 
 
 def _configured(event: ScenarioEvent, client: vocabulary.Client) -> vocabulary.Client:

@@ -11,11 +11,11 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from assignors import registry
-from assignors.assignment import collect_lists, count_moved, diff, minus, size
+from assignors.assignment import collect_lists, count_moved, diff, size, subtract
 from assignors.errors import BadInput, MonitorError
 from assignors.java import uuid_of
 from assignors.model import Assignment, Member, Topic, TopicPartitions
-from streaming.protocols.families import FAMILIES
+from streaming.protocols.families import PROTOCOL_FAMILIES
 from streaming.records.diffs import MemberNames
 from streaming.simulation.live_group import LiveGroup, LiveMember
 
@@ -29,7 +29,7 @@ class ProtocolAssignor(NamedTuple):
     @property
     def registry(self) -> str:
         """Return the protocol's name as :mod:`assignors.registry` spells it."""
-        return FAMILIES[self.protocol].assignors_of
+        return PROTOCOL_FAMILIES[self.protocol].assignors_of
 
 
 #: Pairs in the order of Kafka's documentation. ``cooperative-sticky`` under EAGER, as halfway through a migration, is
@@ -80,7 +80,7 @@ class Preview(NamedTuple):
     unowned: int = 0
     most: int = 0
     least: int = 0
-    local: tuple[int, int] = (0, 0)
+    rack_local_counts: tuple[int, int] = (0, 0)
     inexact: tuple[str, ...] = ()
     problem: str | None = None
 
@@ -125,15 +125,16 @@ def apply_change(group: LiveGroup, changes: GroupChange) -> ChangedGroup:
 
 
 def _find_member(group: LiveGroup, name: str) -> LiveMember:
-    called = group.names
+    names_by_id = group.names
     matches = [
         member
         for member in group.members
-        if name in (member.member_id, called[member.member_id], member.names.group_instance_id, member.names.client_id)
+        if name
+        in (member.member_id, names_by_id[member.member_id], member.names.group_instance_id, member.names.client_id)
     ]
     if len(matches) == 1:
         return matches[0]
-    listed = ", ".join(sorted(called[member.member_id] for member in matches or group.members)[:20])
+    listed = ", ".join(sorted(names_by_id[member.member_id] for member in matches or group.members)[:20])
     problem = f"{len(matches)} members have this name" if matches else "no member has this name"
     raise BadInput(f"--remove {name}: {problem}; there are {listed}")
 
@@ -173,8 +174,8 @@ def _new_members(
         notes.append("new members are assumed to be in the racks with the fewest members")
     new = []
     for name in changes.add:
-        rivals = [member for member in group.members if static or member.member_id == name]
-        if any(name in (rival.member_id, rival.names.client_id, rival.names.group_instance_id) for rival in rivals):
+        namesakes = [member for member in group.members if static or member.member_id == name]
+        if any(name in (rival.member_id, rival.names.client_id, rival.names.group_instance_id) for rival in namesakes):
             raise BadInput(f"--add {name}: a member has this name already; give another name")
         rack = min(racks, key=lambda rack_id: (racks[rack_id], rack_id or ""))
         racks[rack] += 1
@@ -214,11 +215,11 @@ def preview(change: ChangedGroup, way: ProtocolAssignor) -> Preview:
         rounds=rounds,
         exact_rounds=exact,
         moved=count_moved(change.owned, assignment),
-        newly_assigned=size(minus(collect_lists(assignment.values()), collect_lists(change.owned.values()))),
+        newly_assigned=size(subtract(collect_lists(assignment.values()), collect_lists(change.owned.values()))),
         unowned=partition_count - sum(sizes),
         most=max(sizes, default=0),
         least=min(sizes, default=0),
-        local=_rack_local_counts(change.after, assignment),
+        rack_local_counts=_rack_local_counts(change.after, assignment),
         inexact=tuple(_inexactness_reasons(change, way)),
     )
 

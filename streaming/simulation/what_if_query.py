@@ -10,10 +10,10 @@ from streaming.simulation.live_group import LiveGroup
 from streaming.simulation.what_if import ChangedGroup, GroupChange, Preview
 
 #: The largest number of members that can be added.
-_MAX_NEW = 10_000
+_MAX_NEW_MEMBERS = 10_000
 _MAX_PARTITIONS = 1_000_000
 #: The largest number of characters that an error quotes from an option.
-_MAX_QUOTED = 60
+_QUOTE_SIZE = 60
 
 
 class WhatIfQuery(NamedTuple):
@@ -72,9 +72,9 @@ def _names(group: LiveGroup, add: Sequence[str]) -> list[str]:
         if not word.isdecimal():
             names[word] = None
             continue
-        number = _number(word, _MAX_NEW)
+        number = _number(word, _MAX_NEW_MEMBERS)
         if number is None:
-            raise BadInput(f"--add {word[:_MAX_QUOTED]}: give a member name, or a number from 1 to {_MAX_NEW}")
+            raise BadInput(f"--add {word[:_QUOTE_SIZE]}: give a member name, or a number from 1 to {_MAX_NEW_MEMBERS}")
         free = (new for index in count(1) if (new := f"new-{index}") not in taken and new not in names)
         names |= dict.fromkeys(list(islice(free, number)))
     return list(names)
@@ -84,7 +84,7 @@ def _partitions(text: str) -> tuple[str, int]:
     topic, _, digits = text.rpartition("=")
     number = _number(digits, _MAX_PARTITIONS)
     if not topic or number is None:
-        raise BadInput(f"--partitions {text[:_MAX_QUOTED]}: give TOPIC=N, N from 1 to {_MAX_PARTITIONS}")
+        raise BadInput(f"--partitions {text[:_QUOTE_SIZE]}: give TOPIC=N, N from 1 to {_MAX_PARTITIONS}")
     return topic, number
 
 
@@ -134,8 +134,8 @@ def _outlook_document(preview: Preview, *, chosen: bool) -> dict[str, Any]:
         "unowned": preview.unowned,
         "most": preview.most,
         "least": preview.least,
-        "rackLocal": preview.local[0] if preview.local[1] else None,
-        "rackKnown": preview.local[1],
+        "rackLocal": preview.rack_local_counts[0] if preview.rack_local_counts[1] else None,
+        "rackKnown": preview.rack_local_counts[1],
         "inexact": list(preview.inexact),
         "assignment": {member: as_lists(share) for member, share in preview.assignment.items()},
     }

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 #: The reaction to lost records: stop, continue with the remaining records, or restart with a new checkpoint.
-OnDataLoss = Literal["stop", "continue", "restart"]
+DataLossPolicy = Literal["stop", "continue", "restart"]
 METADATA_FILE: Final = "rebalance-monitor.json"
 #: The default and the largest number of buckets of a new checkpoint; every tick is one row per bucket.
 DEFAULT_BUCKETS: Final = 16
@@ -201,7 +201,7 @@ def require_unused(checkpoint: str) -> None:
             return
 
 
-def claim(checkpoint: str, store: Checkpoint, wanted: Metadata, on_data_loss: OnDataLoss) -> Metadata:
+def claim(checkpoint: str, store: Checkpoint, wanted: Metadata, on_data_loss: DataLossPolicy) -> Metadata:
     """Return the checkpoint's metadata once it belongs to this job, or raise an error; the caller holds the lock."""
     stored = store.read()
     if stored is None:

@@ -15,7 +15,7 @@ UNAVAILABLE_ERROR = re.compile(
     r"|java\.util\.concurrent\.TimeoutException"
 )
 #: Errors of brokers whose clock differs from this host's.
-_TIME_REFUSED = re.compile(r"InvalidTimestampException|InvalidRecordException: Timestamp")
+_TIMESTAMP_REFUSED = re.compile(r"InvalidTimestampException|InvalidRecordException: Timestamp")
 #: Errors about records that were lost unread (``kafka-error-conditions.json`` of Spark's connector).
 RECORDS_LOST = re.compile(
     r"KAFKA_DATA_LOSS|Some data may have been lost|START_OFFSET_GREATER_THAN_END_OFFSET|OffsetOutOfRangeException"
@@ -80,7 +80,7 @@ def reason(error: Exception) -> str:
     own_messages = [match[1] for line in lines if (match := _OWN_ERROR_LINE.match(line))]
     causes = [line for line in lines if line.startswith("Caused by:")]
     line = ((own_messages or causes)[-1:] or lines[:1] or [type(error).__name__])[0][:500]
-    return f"{line}; {CLOCK_HINT}" if _TIME_REFUSED.search(line) else line
+    return f"{line}; {CLOCK_HINT}" if _TIMESTAMP_REFUSED.search(line) else line
 
 
 def spark_errors() -> tuple[type[Exception], ...]:

@@ -20,7 +20,7 @@ from assignors.errors import OutsideFailure
 from streaming.freshness import STREAM_ID
 from streaming.kafka import security
 from streaming.kafka.access import NoPermission, missing
-from streaming.kafka.clients import ClusterUnavailable, require_same_cluster, wait_reachable
+from streaming.kafka.clients import ClusterUnavailable, require_same_cluster, wait_until_reachable
 from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.metadata import IdentityWatch, request_identities
 from streaming.process.service import serve_metrics
@@ -29,10 +29,10 @@ from streaming.spark import checkpoint, failures
 from streaming.spark.checkpoint import Checkpoint, LocalCheckpoint, RemoteCheckpoint, TopicDeleted
 from streaming.spark.failures import reason, spark_errors
 from streaming.spark.progress import BatchMetrics, BatchReport, ProgressReader, batch_report, log_batch
-from streaming.spark.session import StartStopped, session
+from streaming.spark.session import StartInterrupted, session
 from streaming.spark.start import PreparedStream, StreamOptions, check_lost_records, claim, lost_records_text, prepare
 from streaming.spark.supervisor import Action, Supervisor
-from streaming.spark.topics import EndsWatch, TickTopic
+from streaming.spark.topics import EndOffsetWatch, TickTopic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,7 +69,7 @@ def run(
         )
         try:
             spark = stack.enter_context(session(jvm, stop))
-        except StartStopped:
+        except StartInterrupted:
             return
         if is_remote:
             store = RemoteCheckpoint(options.checkpoint, spark)
@@ -102,11 +102,11 @@ class _StreamJob:
         from streaming.spark.operator import BucketReports
 
         self._setup, self._spark, self._stop = setup, spark, stop
-        self._metrics, self._on_batch, self._store = metrics, on_batch, store
+        self._metrics, self._on_batch, self._metadata_store = metrics, on_batch, store
         self._metadata, kafka = setup.metadata, setup.settings.kafka
         self._supervisor = Supervisor(setup.options, self._metadata.topic, setup.topics, self._metadata.partitions)
         self._supervisor.set_topics(setup.topics, time.time())
-        self._ends = EndsWatch(kafka, self._metadata.topic)
+        self._ends = EndOffsetWatch(kafka, self._metadata.topic)
         self._credential_renewal = security.CredentialRenewal(kafka)
         self._reports = BucketReports(spark)
         self._connect()
@@ -123,7 +123,7 @@ class _StreamJob:
         try:
             return self._follow_query(self._start())
         except spark_errors() as error:
-            self._store.check()
+            self._metadata_store.check()
             failure = failures.checkpoint_failure(error, options.checkpoint, options.location)
             if failure is not None:
                 raise failure from error
@@ -137,7 +137,7 @@ class _StreamJob:
             if not failures.UNAVAILABLE_ERROR.search(text):
                 raise OutsideFailure(reason(error)) from error
             log.warning("no broker answers, the query waits: %s", reason(error))
-            return wait_reachable(self._setup.settings.kafka, self._stop)
+            return wait_until_reachable(self._setup.settings.kafka, self._stop)
 
     def _start(self) -> "StreamingQuery":
         from streaming.spark import query
@@ -164,7 +164,7 @@ class _StreamJob:
 
     def _add_batches(self, reader: ProgressReader) -> None:
         for progress in reader.read():
-            buckets = self._reports.of_batch(progress.get("batchId", -1))
+            buckets = self._reports.reports_of_batch(progress.get("batchId", -1))
             report = batch_report(progress, buckets.values())
             self._supervisor.add_batch(progress, buckets, report)
             self._metrics.add(report)
@@ -186,7 +186,7 @@ class _StreamJob:
                 growth = self._supervisor.growth
                 growth.finish()
                 self._metadata = structs.replace(self._metadata, partitions=growth.partitions)
-                self._store.write(self._metadata)
+                self._metadata_store.write(self._metadata)
                 log.info("all %d partitions of topic %s are read now", growth.partitions, self._metadata.topic)
         return not self._stop.is_set()
 
@@ -194,15 +194,15 @@ class _StreamJob:
         """Update the supervisor, write ticks and heartbeats, and return the supervisor's next action."""
         if self._credential_renewal.renewed(time.monotonic()):
             return Action.RENEW_SECRETS
-        self._store.check()
+        self._metadata_store.check()
         supervisor, now = self._supervisor, time.time()
         topics = self._watch.poll(time.monotonic())
-        supervisor.set_contact(self._watch.trouble)
+        supervisor.report_contact(self._watch.trouble)
         if topics is not None:
             supervisor.set_topics(topics, now)
         ends = self._ends.poll(time.monotonic(), supervisor.growth.partitions)
         if ends is not None:
-            supervisor.set_ends(ends, now)
+            supervisor.set_end_offsets(ends, now)
             if (lag := supervisor.lag) is not None:
                 self._metrics.lag.set(lag)
         action = supervisor.next_action(now)

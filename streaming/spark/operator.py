@@ -75,7 +75,7 @@ class BucketReports:
         self.accumulator: Accumulator[_BucketLines] = spark.sparkContext.accumulator(deque(), _AppendLines())
         self._batches: defaultdict[int, dict[int, BucketReport]] = defaultdict(dict)
 
-    def of_batch(self, batch: int) -> Mapping[int, BucketReport]:
+    def reports_of_batch(self, batch: int) -> Mapping[int, BucketReport]:
         """Return the report of every bucket in an ended batch; delete the reports of this batch and of older batches.
 
         If a task ran twice, its last report counts.

@@ -102,11 +102,11 @@ def _literal_array(values: Sequence[int] | Sequence[str]) -> Column:
     return f.lit(np.array(values, dtype="int32" if isinstance(values[0], int) else None))
 
 
-def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks, reports: Accumulator[Any]) -> DataFrame:
+def writes(records: DataFrame, tick_df: DataFrame, buckets: int, sinks: Sinks, reports: Accumulator[Any]) -> DataFrame:
     """Return the rows that Spark writes to Kafka; ``reports`` collects the statistics of the buckets."""
     rows = (
         select_input(records, buckets)
-        .unionByName(ticks(ticking, buckets), allowMissingColumns=True)
+        .unionByName(ticks(tick_df, buckets), allowMissingColumns=True)
         .groupBy("bucket")
         .applyInPandasWithState(
             partial(apply_bucket_batch, sinks, reports),
@@ -137,8 +137,8 @@ def sources(
     if options.on_data_loss == "continue":  # a start with "restart" reads all records again
         membership["failOnDataLoss"] = "false"
     # Old ticks are not needed, and are deleted soon.
-    ticks = {**kafka, "subscribe": settings.topics.ticks, "startingOffsets": "latest", "failOnDataLoss": "false"}
-    return source(spark, membership), source(spark, ticks)
+    tick_options = {**kafka, "subscribe": settings.topics.ticks, "startingOffsets": "latest", "failOnDataLoss": "false"}
+    return source(spark, membership), source(spark, tick_options)
 
 
 def start(rows: DataFrame, settings: Settings, options: StreamOptions) -> StreamingQuery:

@@ -41,7 +41,7 @@ class Layout(Struct, frozen=True, rename="camel"):
     shuffle_partitions: int | None
 
 
-class Resized(Struct, frozen=True, rename="camel"):
+class ResizeResult(Struct, frozen=True, rename="camel"):
     """The result of a resize.
 
     ``largest_bytes`` has the size of the largest bucket ``before`` and ``after``. ``old_checkpoint`` is the
@@ -68,7 +68,7 @@ def _change(before: int | None, after: int | None) -> str:
     return text if before == after else f"{text} → {after:,}"
 
 
-def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None, *, dry_run: bool) -> Resized:
+def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None, *, dry_run: bool) -> ResizeResult:
     """Change the numbers of buckets and shuffle partitions of a checkpoint that no job uses; None: unchanged."""
     if checkpoints.is_remote(checkpoint):
         raise BadInput(f"--checkpoint {checkpoint}: only a checkpoint in a folder can be resized")
@@ -111,7 +111,7 @@ def resize_advice(folder: Path) -> str | None:
     )
 
 
-def _resize(folder: Path, metadata: Metadata, before: Layout, after: Layout, *, dry_run: bool) -> Resized:
+def _resize(folder: Path, metadata: Metadata, before: Layout, after: Layout, *, dry_run: bool) -> ResizeResult:
     staged_folder = checkpoints.staging_folder(folder)
     shutil.rmtree(staged_folder, ignore_errors=True)  # left by an interrupted resize
     done = checkpoints.last_batch(folder / "commits")
@@ -135,7 +135,7 @@ def _resize(folder: Path, metadata: Metadata, before: Layout, after: Layout, *, 
         LocalCheckpoint(str(staged_folder)).write(structs.replace(metadata, buckets=after.buckets))
         old_checkpoint = str(checkpoints.replace_checkpoint(folder))
     sizes = {"before": max(map(len, old.values()), default=0), "after": max(map(len, new.values()), default=0)}
-    return Resized(before, after, sum(len(Bucket(blob)) for blob in old.values()), sizes, old_checkpoint)
+    return ResizeResult(before, after, sum(len(Bucket(blob)) for blob in old.values()), sizes, old_checkpoint)
 
 
 def _write_state(spark: "SparkSession", state: Mapping[int, bytes], staged_folder: Path) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: The PySpark release in ``uv.lock``, whose connector can be downloaded, and the oldest supported release.
-LOCKED: Final = "4.2.0"
+LOCKED_PYSPARK: Final = "4.2.0"
 OLDEST_RELEASE: Final = (4, 1)
 #: Jars of the connector that are also part of PySpark: a second copy would slow down the start.
 _IN_PYSPARK = ("hadoop-client-", "scala-library-", "slf4j-api-", "lz4-java-", "snappy-", "scala-parallel-", "jsr305-")
@@ -44,7 +44,7 @@ _LOCAL_FILE_OPTIONS: Final = {
 }
 
 
-class StartStopped(OutsideFailure):
+class StartInterrupted(OutsideFailure):
     """A signal stopped the start of Spark: the process must end."""
 
 
@@ -91,11 +91,11 @@ def kafka_connector(packages: Iterable[str] = ()) -> list[Path]:
     try:
         return [jar for jar in fetch([spark_connector(release), *packages]) if not jar.name.startswith(_IN_PYSPARK)]
     except DownloadFailed as error:
-        if release == LOCKED:
+        if release == LOCKED_PYSPARK:
             raise
         raise OutsideFailure(
-            f"Spark's Kafka connector for the installed PySpark {release} could not be fetched. If the "
-            f"repository does not have it, install a release that it has: pip install 'pyspark=={LOCKED}' ({error})"
+            f"Spark's Kafka connector for the installed PySpark {release} could not be fetched. If the repository "
+            f"does not have it, install a release that it has: pip install 'pyspark=={LOCKED_PYSPARK}' ({error})"
         ) from error
 
 
@@ -179,7 +179,7 @@ def session(options: SessionOptions, stop: threading.Event | None = None) -> Ite
         _set_environment(options)
         properties = configuration(options, jars, _log4j(Path(home), "info" if options.verbose else "warn"))
         try:
-            context = _started(lambda: _context(properties, log_file, Path(home)), stop or threading.Event())
+            context = _start_context(lambda: _context(properties, log_file, Path(home)), stop or threading.Event())
         except (PySparkException, OSError) as error:
             raise OutsideFailure(f"Spark did not start ({error}); its log is {log_file}") from error
         with keep_open_until_context_ends(context, log_file):
@@ -192,8 +192,7 @@ def _set_environment(options: SessionOptions) -> None:
     os.environ.setdefault("PYSPARK_PYTHON", archives.python() if options.archive else sys.executable)
     # The workers must find this package, whatever their working directory is.
     paths = [str(Path(__file__).parents[2]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    absolute_paths = [str(Path(path).absolute()) for path in paths if path]
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(absolute_paths))
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(Path(path).absolute()) for path in paths if path]))
 
 
 @contextmanager
@@ -226,7 +225,7 @@ def _is_alive(context: SparkContext) -> bool:
     return True
 
 
-def _started(start: Callable[[], SparkContext], stop: threading.Event) -> SparkContext:
+def _start_context(start: Callable[[], SparkContext], stop: threading.Event) -> SparkContext:
     """Return the Spark context that ``start`` creates in a separate thread.
 
     In the main thread PySpark would install a handler for Ctrl-C that cancels all jobs and raises.
@@ -243,7 +242,7 @@ def _started(start: Callable[[], SparkContext], stop: threading.Event) -> SparkC
     while not stop.is_set():
         if wait([made], 0.2).done:
             return made.result()
-    raise StartStopped
+    raise StartInterrupted
 
 
 def _context(properties: Mapping[str, str], log_file: Path, home: Path) -> SparkContext:

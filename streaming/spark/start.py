@@ -23,7 +23,7 @@ from streaming.monitor.outputs import Sinks
 from streaming.settings.config import Settings
 from streaming.spark import checkpoint, failures
 from streaming.spark.archives import require_python
-from streaming.spark.checkpoint import Checkpoint, Metadata, OffsetsFile, OnDataLoss, is_remote, last_batch
+from streaming.spark.checkpoint import Checkpoint, DataLossPolicy, Metadata, OffsetsFile, is_remote, last_batch
 from streaming.spark.session import SessionOptions, installed_pyspark, jvm_path
 from streaming.spark.topics import TickTopic
 
@@ -47,7 +47,7 @@ class StreamOptions:
     session: SessionOptions = field(default_factory=SessionOptions)
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
-    on_data_loss: OnDataLoss = "stop"
+    on_data_loss: DataLossPolicy = "stop"
 
     def __post_init__(self) -> None:
         archive, master = self.session.archive, self.session.master
@@ -159,11 +159,11 @@ def spans(location: str, topic: str) -> dict[int, OffsetSpan]:
     if done is None or begun is None:
         return {}
     try:
-        begins, ends = (OffsetsFile.read(folder, batch).end_offsets(topic) for batch in (min(done, begun), begun))
+        batch_begins, ends = (OffsetsFile.read(folder, batch).end_offsets(topic) for batch in (min(done, begun), begun))
     except msgspec.MsgspecError as error:
         raise failures.damaged_checkpoint(location, f"{folder / 'offsets'} is damaged") from error
     # After a loss of records, the end of Spark's batch may be before its beginning.
-    return {number: OffsetSpan(begin, max(begin, ends.get(number, 0))) for number, begin in begins.items()}
+    return {number: OffsetSpan(begin, max(begin, ends.get(number, 0))) for number, begin in batch_begins.items()}
 
 
 def missing_ranges(read: Mapping[int, OffsetSpan], ends: Mapping[int, tuple[int, int]]) -> Iterator[str]:

@@ -69,7 +69,7 @@ class PartitionGrowth:
         self.offsets: Mapping[int, int] = {}
         self._topic = topic
         self._ends: Mapping[int, int] | None = None
-        self._confirming_since = self._ends_at = self._idle_at = 0.0
+        self._confirming_since = self._ends_at = self._idle_since = 0.0
 
     @property
     def is_pending(self) -> bool:
@@ -84,7 +84,7 @@ class PartitionGrowth:
         self._confirming_since, self._ends = now, None
         return True
 
-    def set_ends(self, ends: Mapping[int, int], now: float) -> None:
+    def set_end_offsets(self, ends: Mapping[int, int], now: float) -> None:
         """Store the end offsets of the old partitions, once, when all producers must write to the new ones as well."""
         if self.is_pending and self._ends is None and now - self._confirming_since >= GROWTH_CONFIRM_SECONDS:
             self._ends, self._ends_at = dict(ends), now
@@ -92,7 +92,7 @@ class PartitionGrowth:
     def add_progress(self, progress: Mapping[str, Any], at: float) -> None:
         """Store a batch's next offsets or, if the trigger found no records (no ``sources``), its time ``at``."""
         if "sources" not in progress:
-            self._idle_at = at
+            self._idle_since = at
         for source in progress.get("sources", ()):
             offsets = (source.get("endOffset") or {}).get(self._topic)
             if offsets is not None:
@@ -103,7 +103,7 @@ class PartitionGrowth:
         if not self.is_pending or self._ends is None:
             return False
         read = all(self.offsets.get(number, -1) >= end for number, end in self._ends.items())
-        return read or self._idle_at > self._ends_at
+        return read or self._idle_since > self._ends_at
 
     def finish(self) -> None:
         """Read all partitions of the topic from now on, including the new ones."""
@@ -127,9 +127,9 @@ class Supervisor:
         self._options, self._membership, self._topics = options, topic, dict(topics)
         self._contact = ContactState()
         #: When each bucket's next timer is due, in ms since the epoch; 0: no timer.
-        self._due: dict[int, int] = {}
+        self._due_times_ms: dict[int, int] = {}
         self._last_tick = float("-inf")
-        self._missing: list[str] = []
+        self._missing_topics: list[str] = []
         self._warnings: list[str] = []
         #: The end offset of each partition that is read, including open transactions.
         self._log_ends: Mapping[int, int] = {}
@@ -143,20 +143,20 @@ class Supervisor:
 
     def add_batch(self, progress: Mapping[str, Any], buckets: Mapping[int, BucketReport], report: BatchReport) -> None:
         """Update the supervisor from a batch that has ended, or from a trigger that found no new records."""
-        self._due |= {number: bucket.due for number, bucket in buckets.items()}
+        self._due_times_ms |= {number: bucket.due for number, bucket in buckets.items()}
         self.growth.add_progress(progress, report.at or 0.0)
         self.limit.add_batch(report.events, report.bytes)
         if report.at is not None and (report.number is None or report.lag == 0):
             self.applied_up_to = report.at
 
-    def set_contact(self, trouble: str | None) -> None:
+    def report_contact(self, trouble: str | None) -> None:
         """Record the reason for which the cluster did not answer the last request; None: it answered."""
         if (news := self._contact.news(trouble)) is not None:
             self._warnings.append(news)
 
     def set_topics(self, topics: Mapping[str, Identity | None], now: float) -> None:
         """Update the job's topics from their descriptions (None: the topic is missing); others are unknown."""
-        self._missing = [name for name, current in topics.items() if current is None and name in self._topics]
+        self._missing_topics = [name for name, current in topics.items() if current is None and name in self._topics]
         for name, current in topics.items():
             previous = self._topics.get(name)
             if current is None or previous is None:
@@ -170,21 +170,21 @@ class Supervisor:
 
     def require_topics(self) -> None:
         """Raise TopicDeleted if a topic was missing in the last description."""
-        names = self._missing
+        names = self._missing_topics
         if not names:
             return
-        which = f"topic {names[0]} was" if len(names) == 1 else f"topics {', '.join(names)} were"
+        topics_text = f"topic {names[0]} was" if len(names) == 1 else f"topics {', '.join(names)} were"
         text = (
-            f"{which} deleted while the job ran, and what was written there is gone. Start `stream` again: it creates "
-            "what is missing, as `rebalance-monitor topics --create` does, and continues where it stopped"
+            f"{topics_text} deleted while the job ran, and what was written there is gone. Start `stream` again: it "
+            "creates what is missing, as `rebalance-monitor topics --create` does, and continues where it stopped"
         )
         if self._membership in names:
             text += f". As it reads {self._membership}, it then needs --on-data-loss restart or continue"
         raise TopicDeleted(text)
 
-    def set_ends(self, ends: TopicEnds, now: float) -> None:
+    def set_end_offsets(self, ends: TopicEnds, now: float) -> None:
         """Store the end offsets of the membership topic, as read at ``now``."""
-        self.growth.set_ends(ends.stable, now)
+        self.growth.set_end_offsets(ends.stable, now)
         self._log_ends = ends.log
         opened = [(number, stable) for number, stable in ends.stable.items() if stable < ends.log[number]]
         self._opened = {place: self._opened.get(place, now) for place in opened}
@@ -214,7 +214,7 @@ class Supervisor:
 
     def next_action(self, now: float) -> Action:
         """Return the Spark job's next action at ``now``; a returned ``TICK`` counts as written from then on."""
-        if self._missing:
+        if self._missing_topics:
             return Action.CONFIRM_TOPICS
         if self.growth.is_ready():
             return Action.READ_ALL_PARTITIONS
@@ -226,7 +226,7 @@ class Supervisor:
 
     def _tick_is_due(self, now: float) -> bool:
         """Return True if a tick is due, by a timer or at the start; the caller must then write the tick."""
-        is_due = self._last_tick == float("-inf") or any(0 < ms <= now * 1000 for ms in self._due.values())
+        is_due = self._last_tick == float("-inf") or any(0 < ms <= now * 1000 for ms in self._due_times_ms.values())
         if not is_due or now - self._last_tick < _MIN_TICK_INTERVAL_SECONDS:
             return False
         self._last_tick = now

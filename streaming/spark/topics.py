@@ -38,8 +38,8 @@ class TickTopic:
 
     def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
         if error is not None and error.name() == "TOPIC_AUTHORIZATION_FAILED":
-            lacking = Permission("Write", self._topic)
-            self._failure = NoPermission(denial(self._kafka, lacking, "which stream must: no timer would fire"))
+            permission = Permission("Write", self._topic)
+            self._failure = NoPermission(denial(self._kafka, permission, "which stream must: no timer would fire"))
 
 
 class TopicEnds(NamedTuple):
@@ -49,7 +49,7 @@ class TopicEnds(NamedTuple):
     log: Mapping[int, int]
 
 
-class EndsWatch:
+class EndOffsetWatch:
     """Requests the membership topic's end offsets every five seconds, without waiting for the answers.
 
     Spark reports its lag only up to the last stable offset, so the stream would look idle during an open transaction.

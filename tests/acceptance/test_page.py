@@ -79,7 +79,7 @@ def test_crash_shows_in_two_seconds_and_survives_a_restart(
             delays.append(seconds_until_shown(stage, watched))
         record_property("seconds_until_shown", delays)
         assert min(delays) < MAX_DELAY_SECONDS
-        assert (watched.origins, watched.errors) == ({stage.serve.url}, [])
+        assert (watched.requested_origins, watched.errors) == ({stage.serve.url}, [])
 
         assert stage.serve.stop() == 0
         watched.page.wait_for_selector("#live[data-state=lost]")
@@ -94,7 +94,7 @@ def test_crash_shows_in_two_seconds_and_survives_a_restart(
         round_numbers = [int(seq) for seq in watched.page.evaluate(ROUNDS_SHOWN)]
         assert round_numbers == sorted(set(round_numbers), reverse=True)
         assert len(round_numbers) == len({(diff.generation, diff.round) for _, diff in stage.arrivals.arrived_records})
-        assert watched.origins == {stage.serve.url}
+        assert watched.requested_origins == {stage.serve.url}
         # The browser itself logs each refused connection while the server is down; no other message is allowed.
         assert all("ERR_CONNECTION_REFUSED" in error or "ERR_INCOMPLETE" in error for error in watched.errors)
         assert stage.serve.ask("/ready")[0] == 200
@@ -125,15 +125,15 @@ class WatchedGroup:
     def first(self, sort: type[_Story], which: Callable[[_Story], bool]) -> tuple[float, _Story]:
         """Return the first matching episode or incident, with the time when it became readable in its topic."""
 
-        def first_match() -> tuple[float, _Story] | None:
+        def first_matching_story() -> tuple[float, _Story] | None:
             self.stage.children.check()
             for at, record in self.stage.story_arrivals.arrived_records[self.since :]:
                 if isinstance(record, sort) and record.group_id == self.group and which(record):
                     return at, record
             return None
 
-        eventually(first_match)
-        match = first_match()
+        eventually(first_matching_story)
+        match = first_matching_story()
         assert match is not None
         return match
 
@@ -265,7 +265,7 @@ def test_stuck_kip_848_member_is_named(stage: PageStage, record_property: Callab
     eventually(lambda: polled(lambda: slow.assignment() and settled(stage, group)), timeout=TIMEOUT_SECONDS)
     with watched_group(stage, group, record_property) as watched:
         # From now on it does not poll: its heartbeats continue, and it revokes nothing.
-        fast_consumer = stage.further_groups.add(stage.consumer(group, "fast", "consumer"))
+        fast_consumer = stage.other_group_processes.add(stage.consumer(group, "fast", "consumer"))
         waiting = "waiting for slow"
         watched.shown(Episode, "waiting", lambda episode: waiting in episode.story, watched.overview, watched.page)
         waits = watched.page.locator(".waits")
@@ -336,7 +336,7 @@ def start_further_groups(stage: PageStage) -> None:
     """Start groups of other protocols, and let one member of each group leave."""
     for number, protocol in enumerate(("eager", "consumer", "cooperative", "eager", "consumer")):
         group = f"{OTHER_GROUPS_PREFIX}-{number}"
-        pair = [stage.further_groups.add(stage.consumer(group, f"{group}-{name}", protocol)) for name in "ab"]
+        pair = [stage.other_group_processes.add(stage.consumer(group, f"{group}-{name}", protocol)) for name in "ab"]
         eventually(lambda group=group: members(stage, group) == 2, timeout=TIMEOUT_SECONDS)
         if number % 2:
             pair[0].terminate()
@@ -344,8 +344,8 @@ def start_further_groups(stage: PageStage) -> None:
 
 
 def members(stage: PageStage, group: str) -> int:
-    first_match = {group["groupId"]: group["members"] for group in stage.serve.ask("/api/v1/groups")[1]["groups"]}
-    return first_match.get(group, 0)
+    members_by_group = {group["groupId"]: group["members"] for group in stage.serve.ask("/api/v1/groups")[1]["groups"]}
+    return members_by_group.get(group, 0)
 
 
 def restart_members(stage: PageStage) -> None:
@@ -396,8 +396,8 @@ def test_stopped_component_is_reported_within_half_a_minute(stage: PageStage) ->
         assert parts(stage) == {"collector": "silent", "stream": "alive"}
         stage.stream.terminate()
         eventually(lambda: parts(stage) == {"collector": "silent", "stream": "stopped"})
-        group_standing = stage.serve.ask(f"/api/v1/groups/{stage.group}")[1]["standing"]
-        assert group_standing["stale"]["kind"] == "collector-silent"  # the oldest state
+        group_status = stage.serve.ask(f"/api/v1/groups/{stage.group}")[1]["standing"]
+        assert group_status["stale"]["kind"] == "collector-silent"  # the oldest state
         assert watched.errors == []
 
 

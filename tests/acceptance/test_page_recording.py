@@ -18,7 +18,7 @@ from tests.support.axe import violations
 from tests.support.browser import WIDE_ELEMENTS_SCRIPT, open_page
 from tests.support.command import RunningCommand
 from tests.support.wait import eventually
-from tests.unit.streaming.recording.test_file import WHOLE_RECORDING
+from tests.unit.streaming.recording.test_file import RECORDING_BYTES
 
 pytestmark = pytest.mark.browser
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.browser
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:
     file = tmp_path / "incident.rmlog"
-    file.write_bytes(WHOLE_RECORDING)
+    file.write_bytes(RECORDING_BYTES)
     with RunningCommand("replay", str(file), "--page", "--port", "0", log=tmp_path / "replay.log").start() as replay:
 
         def address() -> str | None:
@@ -39,7 +39,7 @@ def url(tmp_path: Path) -> Iterator[str]:
 
 
 def test_a_recording_is_shown_with_rounds_episodes_and_moments(browser: Browser, url: str) -> None:
-    outputs = [output.value for step in read_recording(io.BytesIO(WHOLE_RECORDING), "a").steps() for output in step]
+    outputs = [output.value for step in read_recording(io.BytesIO(RECORDING_BYTES), "a").steps() for output in step]
     rounds = Counter(output.group_id for output in outputs if isinstance(output, Diff))
     group = min(rounds)
     newest = {output.episode: output for output in outputs if isinstance(output, Episode) and output.group_id == group}
@@ -60,6 +60,6 @@ def test_a_recording_is_shown_with_rounds_episodes_and_moments(browser: Browser,
     )
     assert violations(page) == []
     assert page.evaluate(WIDE_ELEMENTS_SCRIPT) == []
-    assert watched.origins == {url}
+    assert watched.requested_origins == {url}
     assert watched.errors == []
     page.context.close()

@@ -108,17 +108,17 @@ def test_attention_card_lists_the_urgent_groups(shown: StoryPage) -> None:
     expect(row.locator(".story")).to_contain_text("Rolling restart of 2 of 3 members")
     expect(row.locator(".story-text")).to_have_attribute("data-tone", "good")
 
-    starting = DiffBuilder(6, group_id="mail")
-    starting.now += 900_000
-    starting.join("a@h1#1").join("b@h2#1")
-    shown.add(starting, over=False)
+    starting_group = DiffBuilder(6, group_id="mail")
+    starting_group.now += 900_000
+    starting_group.join("a@h1#1").join("b@h2#1")
+    shown.add(starting_group, over=False)
     expect(row).to_have_count(2)
     expect(row.locator("[data-column=status]")).to_have_text(["Stable", "Stable"])
     expect(attention_card.locator("li")).to_have_count(0)
     awaited_revocation = Waiting(
         since=START_MS, reason="to give up partitions", member_id="a@h1#1", partitions={"t": [1]}
     )
-    newest = episode_updates(starting, over=False)[-1]
+    newest = episode_updates(starting_group, over=False)[-1]
     shown.put(
         msgspec.structs.replace(
             newest, status="settling", waiting_for=[awaited_revocation], updated_at=newest.updated_at + 1, rounds=[]
@@ -714,7 +714,7 @@ def test_a_time_range_shows_the_groups_that_rebalanced_in_it(shown: StoryPage) -
     assert "from=" not in page.url
 
 
-def test_lag_is_under_the_ownership_on_the_same_axis(shown: StoryPage) -> None:
+def test_lag_chart_shares_the_time_axis_of_the_timeline(shown: StoryPage) -> None:
     builder = checkout_group("shop")
     shown.add(builder)
     page = shown.open("/groups/shop")

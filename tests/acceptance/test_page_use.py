@@ -42,10 +42,10 @@ def page(browser: Browser, url: str) -> Iterator[Page]:
     watched = open_page(browser, "about:blank")
     watched.page.goto(url)
     expect(watched.page.locator("#live")).to_have_attribute("data-state", "live")
-    watched.origins.discard("about://")
+    watched.requested_origins.discard("about://")
     yield watched.page
     assert watched.errors == []
-    assert watched.origins == {url}
+    assert watched.requested_origins == {url}
     watched.page.context.close()
 
 
@@ -157,8 +157,8 @@ def test_forecast_and_advice_are_shown_on_request(page: Page, url: str) -> None:
     expect(preview.get_by_role("status")).to_have_text(
         re.compile(r"^(\d+ suggestions?, the worst first|The history .* no change)")
     )
-    suggested = page.request.get(f"{url}/api/v1/groups/orders-1/advice").json()["advice"]
-    assert [row[0].lower() for row in rows(page)] == [advice_item["severity"] for advice_item in suggested]
+    suggested_advice = page.request.get(f"{url}/api/v1/groups/orders-1/advice").json()["advice"]
+    assert [row[0].lower() for row in rows(page)] == [advice_item["severity"] for advice_item in suggested_advice]
     page.set_viewport_size({"width": 390, "height": 844})
     restart.click()
     expect(preview.locator("table")).to_be_visible()

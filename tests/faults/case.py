@@ -30,7 +30,7 @@ class Case:
     inject_fault: FaultInjection
     active: bool = True
 
-    def fault_of(self, report: Report) -> str:
+    def expected_fault(self, report: Report) -> str:
         """Return the fault's name for the row of the reporting component in the table of faults."""
         if report.fault:
             return report.fault
@@ -63,15 +63,22 @@ def run(tested_monitor: TestedMonitor, case: Case) -> list[Outcome]:
         took = tested_monitor.await_all(reports)
         if case.active:
             tested_monitor.change()
-    healed_at = time.monotonic()
+    fault_end = time.monotonic()
     tested_monitor.settle()
-    back = time.monotonic() - healed_at
+    back = time.monotonic() - fault_end
     for part in tested_monitor.parts.values():
         part.check()
     lost, doubled_diffs = tested_monitor.count_lost_and_repeated()
     return [
         Outcome(
-            report.component, case.fault_of(report), report.words, report.within, seconds, back, lost, doubled_diffs
+            report.component,
+            case.expected_fault(report),
+            report.words,
+            report.within,
+            seconds,
+            back,
+            lost,
+            doubled_diffs,
         )
         for report, seconds in zip(reports, took, strict=True)
     ]

@@ -24,7 +24,7 @@ from tests.support.stream_job import processes_of
 TOPIC = "faults.orders"
 #: Seconds that a busy machine may take to end or start a Spark job.
 SPARK_SECONDS = 90.0
-_SUBSCRIPTION = subscription([TOPIC])
+_SUBSCRIPTION_BYTES = subscription([TOPIC])
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class TestedMonitor(Monitor):
         """Create a group, move its partitions and delete the group, which gives three generations."""
         with RawLeader(self.servers, unique_name("group"), 300_000) as leader:
             for numbers in ([0, 1, 2], [0, 2]):
-                number = leader.generation(_SUBSCRIPTION, assignment({TOPIC: numbers}))
+                number = leader.generation(_SUBSCRIPTION_BYTES, assignment({TOPIC: numbers}))
                 self.confirmed_writes.append((leader.group, number))
             leader.end()
         self.ended.add(leader.group)
@@ -181,15 +181,15 @@ class TestedMonitor(Monitor):
         """Return the diff ids in the diff topic, including repeats."""
         return [
             ce_attributes(message.headers()).get("id", "")
-            for message in read(self.servers, self.diffs, isolation="read_uncommitted")
+            for message in read(self.servers, self.diffs, isolation_level="read_uncommitted")
         ]
 
     def count_lost_and_repeated(self) -> tuple[int, int]:
         """Return how many diffs are lost (in the server or the topic), and how many the server has twice."""
         expected = {*self.expected()}  # read first: more may arrive meanwhile
-        served_ids = self.ids()
-        lost = (expected - {*served_ids}) | (expected - {*self.topic_ids()} - self.written)
-        return len(lost), len(served_ids) - len({*served_ids})
+        served_diff_ids = self.ids()
+        lost = (expected - {*served_diff_ids}) | (expected - {*self.topic_ids()} - self.written)
+        return len(lost), len(served_diff_ids) - len({*served_diff_ids})
 
     def server_reports(self, kind: str, within: float = 15.0) -> Report:
         """Return the expected report that ``/ready`` and the metrics of the server show this problem."""
@@ -235,7 +235,7 @@ class TestedMonitor(Monitor):
         """Return the expectation that a component reports nothing; ``why``: the reason, for the table of faults."""
         return Report(name, f"nothing: {why}", None, fault=fault)
 
-    def silence(self) -> list[Report]:
+    def wait_without_reports(self) -> list[Report]:
         """Return the reports of all three components that the broker does not respond."""
         return [
             self._expect_log_phrase("collect", "no contact with Kafka", "is the cluster up?"),

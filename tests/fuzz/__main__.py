@@ -50,15 +50,15 @@ def main() -> int:
 
 def _fuzz_target(name: str, seconds: float, seed: int) -> int:
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
-        folder = Path(scratch)
-        command = [sys.executable, "-m", "tests.fuzz", "--target", name, "--folder", scratch]
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as temporary_folder:
+        folder = Path(temporary_folder)
+        command = [sys.executable, "-m", "tests.fuzz", "--target", name, "--folder", temporary_folder]
         command += ["--seconds", str(seconds), "--seed", str(seed)]
         try:
             # A seed also fixes the order of Python's sets; each target writes to its own folder.
             child = subprocess.run(
                 command,
-                env={**os.environ, "PYTHONHASHSEED": "0", "TMPDIR": scratch},
+                env={**os.environ, "PYTHONHASHSEED": "0", "TMPDIR": temporary_folder},
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 timeout=seconds + _HANG_SECONDS,

@@ -20,7 +20,7 @@ from random import Random
 from hypothesis import HealthCheck, given, settings
 
 from tests.fuzz.case import Case, FuzzTarget, dump, load, pack, unpack
-from tests.fuzz.limits import bound_memory, limited
+from tests.fuzz.limits import limit_memory, limited
 from tests.fuzz.mutate import CaseMutator
 from tests.fuzz.targets import get
 
@@ -29,7 +29,7 @@ _MAX_CASE_BYTES = 1 << 16
 #: Approximate number of seeds at the start.
 _SEEDS = 40
 #: One case in this many is drawn from the target's shapes instead of a mutation.
-_SHAPED_CASE_INTERVAL = 8
+_STRUCTURED_CASE_INTERVAL = 8
 #: Seconds for shrinking a finding.
 _SHRINKING_SECONDS = 15.0
 #: Names of a run's files: the case that is being checked, the finding, and the number of cases so far.
@@ -53,7 +53,7 @@ def fuzz_target(name: str, seconds: float, seed: int, folder: Path) -> None:
     else:
         target = get(name)
     cases = _FuzzCases(target, folder)
-    (_run_guided if HAS_ATHERIS else _run_without_coverage)(cases, ends, seed)
+    (_run_coverage_guided_cases if HAS_ATHERIS else _run_without_coverage)(cases, ends, seed)
     cases.store_count()
 
 
@@ -61,7 +61,7 @@ class _FuzzCases:
     """Generates and checks the test cases of one fuzzing run."""
 
     def __init__(self, target: FuzzTarget, folder: Path) -> None:
-        bound_memory()
+        limit_memory()
         self._target = target
         self._folder = folder
         self._current = (folder / CURRENT_CASE_FILE).open("wb", buffering=0)
@@ -69,14 +69,14 @@ class _FuzzCases:
         seeds = [list(case) for case in target.seeds()]
         self.seeds = seeds[:: max(1, len(seeds) // _SEEDS)]
         self.mutator = CaseMutator(target, self.seeds)
-        self._fresh = _fresh(target)
+        self._make_random_case = _make_random_case(target)
 
     def made(self, case: Case, random: Random) -> Case:
         """Return the next test input: a mutation of ``case`` or, sometimes, a new well-typed case."""
-        if self._fresh is not None and random.randrange(_SHAPED_CASE_INTERVAL) == 0:
-            drawn_cases = self._fresh(random.randbytes(2048))
-            if drawn_cases is not None:
-                return drawn_cases if random.random() < 0.5 else self.mutator.mutate_case(drawn_cases, random)
+        if self._make_random_case is not None and random.randrange(_STRUCTURED_CASE_INTERVAL) == 0:
+            new_cases = self._make_random_case(random.randbytes(2048))
+            if new_cases is not None:
+                return new_cases if random.random() < 0.5 else self.mutator.mutate_case(new_cases, random)
         return self.mutator.mutate_case(case, random)
 
     def run(self, case: Case) -> None:
@@ -101,7 +101,7 @@ class _FuzzCases:
         (self._folder / COUNT_FILE).write_text(str(self.count))
 
 
-def _run_guided(cases: _FuzzCases, ends: float, seed: int) -> None:
+def _run_coverage_guided_cases(cases: _FuzzCases, ends: float, seed: int) -> None:
     import atheris
 
     corpus_folder = cases._folder / "corpus"
@@ -143,21 +143,21 @@ def _run_without_coverage(cases: _FuzzCases, ends: float, seed: int) -> None:
             cases.run(case)
 
 
-def _fresh(target: FuzzTarget) -> Callable[[bytes], Case | None] | None:
+def _make_random_case(target: FuzzTarget) -> Callable[[bytes], Case | None] | None:
     """Return a function that makes a well-typed case from random bytes; None if the target has no ``shape``."""
     if target.shape is None:
         return None
-    drawn_cases: list[Case] = []
+    new_cases: list[Case] = []
 
     @settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(target.shape)
     def draw(case: Case) -> None:
-        drawn_cases.append(case)
+        new_cases.append(case)
 
     def draw_case(data: bytes) -> Case | None:
-        drawn_cases.clear()
+        new_cases.clear()
         draw.hypothesis.fuzz_one_input(data)  # type: ignore[attr-defined] # hypothesis adds it
-        return list(drawn_cases[0]) if drawn_cases else None
+        return list(new_cases[0]) if new_cases else None
 
     return draw_case
 
@@ -165,9 +165,9 @@ def _fresh(target: FuzzTarget) -> Callable[[bytes], Case | None] | None:
 def shrink_case(target: FuzzTarget, case: Case, error: BaseException) -> Case:
     """Return a smaller case with the same finding, found by removing records, and then bytes from records."""
     wanted, ends = _finding_identity(error), time.monotonic() + _SHRINKING_SECONDS
-    smaller = True
-    while smaller and time.monotonic() < ends:
-        smaller = False
+    has_shrunk = True
+    while has_shrunk and time.monotonic() < ends:
+        has_shrunk = False
         for attempt in itertools.chain(_cases_without_records(case, target.width), _shorter_cases(case)):
             if time.monotonic() > ends:
                 break
@@ -175,7 +175,7 @@ def shrink_case(target: FuzzTarget, case: Case, error: BaseException) -> Case:
                 limited(target.check, attempt)
             except BaseException as raised:  # noqa: BLE001 - compared with the finding
                 if _finding_identity(raised) == wanted:
-                    case, smaller = attempt, True
+                    case, has_shrunk = attempt, True
                     break
     return case
 

@@ -25,7 +25,7 @@ class TooLarge(Exception):  # noqa: N818 - same
     """Raised when an input takes too much memory."""
 
 
-def _expired(_signal: int, _frame: FrameType | None) -> None:
+def _raise_memory_error(_signal: int, _frame: FrameType | None) -> None:
     raise InputTooSlow(f"more than {MAX_CPU_SECONDS} s of the processor")
 
 
@@ -36,7 +36,7 @@ def limited(check: Callable[[Case], None], case: Case) -> None:
         InputTooSlow, TooLarge: the check exceeds a limit.
     """
     began, peak = time.process_time(), _peak_memory_bytes()
-    before = signal.signal(signal.SIGVTALRM, _expired)
+    before = signal.signal(signal.SIGVTALRM, _raise_memory_error)
     signal.setitimer(signal.ITIMER_VIRTUAL, MAX_CPU_SECONDS)
     try:
         check(case)
@@ -53,5 +53,5 @@ def _peak_memory_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def bound_memory() -> None:
+def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (_ALL_BYTES, _ALL_BYTES))

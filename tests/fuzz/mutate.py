@@ -62,10 +62,10 @@ class CaseMutator:
             case 2:
                 records.append(records.pop(at))
             case _:
-                other_seed = self.seed(random)
-                start = random.randrange(0, len(other_seed), width) if other_seed else 0
-                end = start + width * random.choice((1, 1, 2, len(other_seed)))
-                records[at:at] = [other_seed[start:end]]
+                second_seed = self.seed(random)
+                start = random.randrange(0, len(second_seed), width) if second_seed else 0
+                end = start + width * random.choice((1, 1, 2, len(second_seed)))
+                records[at:at] = [second_seed[start:end]]
         return [part for record in records for part in record][: 64 * width]
 
     def _part(self, part: RecordPart, at: int, random: Random) -> RecordPart:
@@ -83,9 +83,9 @@ class CaseMutator:
 
     def _random_part(self, at: int, random: Random) -> RecordPart:
         """Return a part (key, value, …) of a random record of a random seed, in the position of the part at ``at``."""
-        other_seed = self.seed(random)
-        parts_at = other_seed[at % self._target.width :: self._target.width]
-        return random.choice(parts_at) if parts_at else b""
+        second_seed = self.seed(random)
+        column_parts = second_seed[at % self._target.width :: self._target.width]
+        return random.choice(column_parts) if column_parts else b""
 
     def _bytes(self, part: bytes, random: Random) -> bytes:
         at = random.randint(0, len(part))
@@ -113,9 +113,9 @@ class CaseMutator:
                 edge = random.choice((*EDGE_NUMBERS, 10**5000))
                 return part[: number.start()] + _number_bytes(edge) + part[number.end() :]
             case _:
-                other_seed = self._random_part(random.randrange(self._target.width), random) or b""
-                start = random.randint(0, len(other_seed))
-                new = other_seed[start : start + width]
+                second_seed = self._random_part(random.randrange(self._target.width), random) or b""
+                start = random.randint(0, len(second_seed))
+                new = second_seed[start : start + width]
         return part[:at] + new + part[at + width :]
 
     def _json(self, value: Any, random: Random) -> bytes:

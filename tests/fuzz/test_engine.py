@@ -60,7 +60,7 @@ def test_shrunk_finding_is_still_the_same_finding() -> None:
     assert engine.shrink_case(FUZZ_TARGET, case, error.value) == [b"", b"}}"]
 
 
-def test_slow_case_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_case_over_the_cpu_time_limit_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_CPU_SECONDS", 0.05)
     with pytest.raises(limits.InputTooSlow):
         limits.limited(lambda _: next(number for number in count() if number < 0), [])

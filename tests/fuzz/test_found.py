@@ -17,7 +17,7 @@ def test_recorded_fuzz_findings_do_not_fail_again(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_target_accepts_its_seeds(name: str) -> None:
+def test_fuzz_target_accepts_its_seed_cases(name: str) -> None:
     target = get(name)
     for case in target.seeds():
         target.check(list(case))

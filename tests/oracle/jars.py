@@ -15,12 +15,12 @@ JARSETS: dict[str, tuple[str, ...]] = {
     "zk11": ("org.apache.kafka:kafka_2.11:1.1.1",),
 }
 #: Jars without their dependencies: Kafka Streams depends on 70 MB of RocksDB, which no test needs.
-WITHOUT_DEPENDENCIES: dict[str, tuple[str, ...]] = {"current": ("org.apache.kafka:kafka-streams:4.3.1",)}
+JARS_WITHOUT_DEPENDENCIES: dict[str, tuple[str, ...]] = {"current": ("org.apache.kafka:kafka-streams:4.3.1",)}
 
 
 def classpath(jarset: str) -> str:
     """Return every jar of the set, including dependencies, in the format of ``java -cp``."""
     jars = fetch(JARSETS[jarset])
-    if jarset in WITHOUT_DEPENDENCIES:
-        jars += fetch(WITHOUT_DEPENDENCIES[jarset], transitive=False)
+    if jarset in JARS_WITHOUT_DEPENDENCIES:
+        jars += fetch(JARS_WITHOUT_DEPENDENCIES[jarset], transitive=False)
     return os.pathsep.join(map(str, jars))

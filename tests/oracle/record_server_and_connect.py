@@ -18,7 +18,7 @@ from tests.oracle.generator import Assignment, Case, rounds
 from tests.oracle.jars import JARSETS
 from tests.support.connect_cases import leader_history
 from tests.support.consumer_cases import ConsumerGroups
-from tests.support.zookeeper_cases import VERSIONS, ZookeeperGroups, colliding
+from tests.support.zookeeper_cases import VERSIONS, ZookeeperGroups, partitions_with_equal_hashes
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "assignors"
 SEED = 2026
@@ -69,7 +69,9 @@ def _consumer(jvm: Oracle, assignor: str, *, equal: bool) -> list[dict[str, Any]
 def _zookeeper_cases(jvm: Oracle, assignor: str, version: str) -> list[dict[str, Any]]:
     """Return random ZooKeeper-based groups in which Kafka defines the order of all partitions, with Java's results."""
     cases = [
-        case for case in ZookeeperGroups(SEED, equal=version == "0.8.2").cases(CASES) if not colliding(case, version)
+        case
+        for case in ZookeeperGroups(SEED, equal=version == "0.8.2").cases(CASES)
+        if not partitions_with_equal_hashes(case, version)
     ]
     responses = jvm.ask({**case, "family": "zookeeper", "assignor": assignor} for case in cases)
     return [

@@ -12,7 +12,7 @@ import msgspec
 
 from streaming.monitor.bucket_state import TrackedGroup
 from streaming.monitor.outputs import DiffOutput
-from streaming.monitor.state import MAX_APPLIED_BYTES
+from streaming.monitor.state import MAX_FINGERPRINT_BYTES
 from streaming.records.codec import ce_attributes
 from streaming.records.events import Event
 from tests.soak.run import TIMEOUT_SECONDS, Soak
@@ -61,7 +61,7 @@ class SoakResult:
                 tracked.state = state
                 packed += msgspec.msgpack.encode(tracked)
                 self.groups += 1
-                self.max_state += MAX_APPLIED_BYTES - len(state.applied)
+                self.max_state += MAX_FINGERPRINT_BYTES - len(state.applied)
         self.state = len(zlib.compress(packed, level=1))
         self.max_state += self.state
 
@@ -109,7 +109,7 @@ def check_results(run: Soak) -> SoakResult:
     return result
 
 
-def _await_complete_log(run: Soak, check_results: SoakResult) -> list[Event]:
+def _await_complete_log(run: Soak, soak_result: SoakResult) -> list[Event]:
     """Return the membership log once it contains all confirmed changes and equals the log of another collector."""
     servers, name = run.monitor.servers, run.monitor.membership
     confirmed_ids = {*run.traffic.acknowledged}
@@ -123,11 +123,11 @@ def _await_complete_log(run: Soak, check_results: SoakResult) -> list[Event]:
         eventually(whole, timeout=TIMEOUT_SECONDS, every=5)
     except AssertionError:
         missing_ids = sorted(confirmed_ids - generations(log))
-        check_results.wrong.append(f"{len(missing_ids)} confirmed generations not collected, as {missing_ids[:3]}")
+        soak_result.wrong.append(f"{len(missing_ids)} confirmed generations not collected, as {missing_ids[:3]}")
     run.print_line("asking another collector")
     again = run.monitor.undisturbed_snapshots(TIMEOUT_SECONDS)
     snapshot_events = snapshots(servers, name)
-    check_results.compare_ids("views", {event.id for event in snapshot_events}, {event.id for event in again})
+    soak_result.compare_ids("views", {event.id for event in snapshot_events}, {event.id for event in again})
     if snapshot_events != again:
-        check_results.wrong.append("the membership log differs from what an undisturbed collector gives")
+        soak_result.wrong.append("the membership log differs from what an undisturbed collector gives")
     return events(servers, name)

@@ -25,7 +25,7 @@ class _Clients:
         self._newest = 0
         self._max_delay = 0.0
         self.distinct = [0] * count
-        self.twice = 0
+        self.repeated_count = 0
         self.clients = [FeedClient(port, self._make_receiver(number)) for number in range(count)]
         self.ending = False
 
@@ -37,7 +37,7 @@ class _Clients:
             if number >= len(received):
                 received.extend(bytes(number + 1000 - len(received)))
             if received[number]:
-                self.twice += 1
+                self.repeated_count += 1
                 return
             received[number] = 1
             self.distinct[client] += 1
@@ -53,7 +53,7 @@ class _Clients:
             "at": time.time(),
             "fewest": min(self.distinct),
             "ids": len(self._numbers),
-            "twice": self.twice,
+            "twice": self.repeated_count,
             "newest": self._newest,
             "worst": max_delay,
             "resets": sum(client.resets for client in self.clients),

@@ -26,7 +26,7 @@ _ANSWER_SECONDS = 20.0
 _RETRY_SECONDS = 0.5
 _UNKNOWN_MEMBER = 25
 
-_SUBSCRIPTION = subscription([TOPIC])
+_SUBSCRIPTION_BYTES = subscription([TOPIC])
 _FULL_ASSIGNMENT = assignment({TOPIC: list(range(PARTITIONS))})
 _HALF_ASSIGNMENTS = [assignment({TOPIC: list(range(start, PARTITIONS, 2))}) for start in (0, 1)]
 
@@ -64,7 +64,7 @@ class MembershipTraffic:
     workers: int = 4
     acknowledged: list[tuple[str, int]] = field(default_factory=list)
     failures: int = 0
-    ending: threading.Event = field(default_factory=threading.Event)
+    end_event: threading.Event = field(default_factory=threading.Event)
     groups_created: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
     def __enter__(self) -> Self:
@@ -82,7 +82,7 @@ class MembershipTraffic:
         return all(self.groups_created.acquire(timeout=seconds) for _ in self._threads)
 
     def __exit__(self, *_: object) -> None:
-        self.ending.set()
+        self.end_event.set()
         for thread in self._threads:
             thread.join()
 
@@ -94,7 +94,7 @@ class _Worker(threading.Thread):
         super().__init__(daemon=True)
         self._traffic = traffic
         self._groups = groups
-        self._rate = rate
+        self._heartbeats_per_second = rate
         self._random = Random(seed)
         self._connections: tuple[RawConnection, RawConnection] | None = None
 
@@ -103,10 +103,10 @@ class _Worker(threading.Thread):
             self._retry_until_applied(group)
         self._traffic.groups_created.release()
         begin, number = time.monotonic(), 0
-        while not self._traffic.ending.is_set():
-            late = time.monotonic() - begin - number / self._rate
+        while not self._traffic.end_event.is_set():
+            late = time.monotonic() - begin - number / self._heartbeats_per_second
             if late < 0:
-                self._traffic.ending.wait(-late)
+                self._traffic.end_event.wait(-late)
             elif late > 1:  # changes that the cluster could not accept are not repeated later
                 begin += late
             number += 1
@@ -115,7 +115,7 @@ class _Worker(threading.Thread):
 
     def _retry_until_applied(self, group: _Group) -> None:
         """Apply the next change of a group; repeat it while the cluster does not answer or refuses the request."""
-        while not self._traffic.ending.is_set():
+        while not self._traffic.end_event.is_set():
             try:
                 self._change(group)
             except (OSError, RequestRefused) as error:
@@ -124,7 +124,7 @@ class _Worker(threading.Thread):
                 group.has_assignment, group.second_member = False, ""
                 if isinstance(error, RequestRefused) and error.code == _UNKNOWN_MEMBER:
                     group.first_member = ""
-                self._traffic.ending.wait(_RETRY_SECONDS)
+                self._traffic.end_event.wait(_RETRY_SECONDS)
             else:
                 return
 
@@ -174,7 +174,11 @@ class _Worker(threading.Thread):
 
     def _join(self, connection: RawConnection, group: _Group, member_id: str) -> None:
         connection.send_join(
-            group.name, member_id, _SUBSCRIPTION, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=_REBALANCE_MS
+            group.name,
+            member_id,
+            _SUBSCRIPTION_BYTES,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=_REBALANCE_MS,
         )
 
     def _connect(self) -> RawConnection:

@@ -25,7 +25,7 @@ from tests.support.monitor import Monitor, running_monitor
 from tests.support.stream_job import processes_of
 
 #: Time of each fault as a share of the duration; growth without faults is measured after the last.
-_FAULT_TIMES = {"collect": 0.15, "stream": 0.22, "serve": 0.29, "broker": 0.36, "disk": 0.43}
+_FAULT_TIME_SHARES = {"collect": 0.15, "stream": 0.22, "serve": 0.29, "broker": 0.36, "disk": 0.43}
 MEASURED_SHARE = 0.55
 _FULL_DISK_SECONDS = 15.0
 #: Share of the time for a recovery after a fault that took longer than planned.
@@ -82,20 +82,20 @@ class Soak:
 
     def inject_faults(self) -> None:
         """Inject all faults one after the other."""
-        faults: dict[str, tuple[str, Callable[[], None]]] = {
+        fault_actions: dict[str, tuple[str, Callable[[], None]]] = {
             "collect": ("SIGKILL of collect", lambda: restart(self.monitor.collect)),
             "stream": ("SIGKILL of stream", lambda: restart(self.monitor.stream)),
             "serve": ("SIGKILL of serve", lambda: restart(self.monitor.serve)),
             "broker": ("the broker restarted", lambda: discard_result(self.monitor.broker.restart())),
             "disk": (f"the history's disk full for {_FULL_DISK_SECONDS:.0f} s", self._fill),
         }
-        ends = [*_FAULT_TIMES.values(), MEASURED_SHARE][1:]
-        for (name, share), end in zip(_FAULT_TIMES.items(), ends, strict=True):
+        ends = [*_FAULT_TIME_SHARES.values(), MEASURED_SHARE][1:]
+        for (name, share), end in zip(_FAULT_TIME_SHARES.items(), ends, strict=True):
             if name == "disk" and self.disk is None:
                 continue
             self.until(share)
             usual = max(3 * statistics.median(report["worst"] for report in self.crowd.reports[-30:]), 5000.0)
-            fault, inject_fault = faults[name]
+            fault, inject_fault = fault_actions[name]
             self.print_line(fault)
             inject_fault()
             by = max(self.begin + end * self.seconds, time.monotonic() + _MIN_RECOVERY_SECONDS)
@@ -107,21 +107,21 @@ class Soak:
             self.monitor.await_status("history-blocked", TIMEOUT_SECONDS)
             time.sleep(_FULL_DISK_SECONDS)
 
-    def _await_recovery(self, fault: str, healed_at: float, usual: float, by: float) -> Recovery:
+    def _await_recovery(self, fault: str, fault_end: float, usual: float, by: float) -> Recovery:
         """Wait until new rounds arrive with a delay of at most ``usual`` ms after the fault; give up at ``by``."""
         recovery = Recovery(fault)
 
         def new() -> bool:
-            return bool(self.crowd.last["newest"] >= healed_at * 1000)
+            return bool(self.crowd.last["newest"] >= fault_end * 1000)
 
         def is_within_delay() -> bool:
             return 0 < self.crowd.last["worst"] <= usual
 
         try:
             eventually(new, timeout=TIMEOUT_SECONDS, every=0.2)
-            recovery.new = self.crowd.last["at"] - healed_at
+            recovery.new = self.crowd.last["at"] - fault_end
             eventually(is_within_delay, timeout=max(0.0, by - time.monotonic()), every=0.2)
-            recovery.usual = self.crowd.last["at"] - healed_at
+            recovery.usual = self.crowd.last["at"] - fault_end
         except AssertionError:
             if recovery.new is None:
                 self.wrong.append(f"{fault}: nothing new at the clients in {TIMEOUT_SECONDS:.0f} s")

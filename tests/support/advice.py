@@ -67,13 +67,15 @@ def evidence(text: str, *episodes: int, **figures: int | str | list[str]) -> lis
     return [AdviceEvidence(text=text, episodes=list(episodes), figures=figures)]
 
 
-def deploy(builder: DiffBuilder, *, away_s: float = 10.0, interval_s: float = 30.0, suffix: str = "") -> DiffBuilder:
+def deploy(
+    builder: DiffBuilder, *, downtime_s: float = 10.0, interval_s: float = 30.0, suffix: str = ""
+) -> DiffBuilder:
     """Apply a rolling restart an hour later: each member leaves and rejoins with a new member id."""
     wait = 3600.0
     for member_id in list(builder.members):
         name, _, number = member_id.partition("#")
         count, _, instance = number.partition("=")
         again = f"{name}{suffix}#{int(count or 0) + 1}" + (f"={instance}" if instance else "")
-        builder.leave(member_id, after=wait).join(again, after=away_s)
+        builder.leave(member_id, after=wait).join(again, after=downtime_s)
         wait = interval_s
     return builder

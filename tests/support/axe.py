@@ -30,11 +30,11 @@ def axe_core() -> str:
     script = done / "node_modules" / "axe-core" / "axe.min.js"
     with lock_file(done.with_name(f".{done.name}.lock")):
         if not script.is_file():
-            _install(done)
+            _install_axe(done)
     return script.read_text()
 
 
-def _install(done: Path) -> None:
+def _install_axe(done: Path) -> None:
     npm = shutil.which("npm")
     if npm is None:
         missing("npm is missing; it downloads axe-core: apt-get install npm")
@@ -43,8 +43,8 @@ def _install(done: Path) -> None:
         place.mkdir()
         options = ("--ignore-scripts", "--no-audit", "--no-fund", "--no-save", "--no-package-lock")
         command = [npm, "install", *options, "--prefix", str(place), f"axe-core@{VERSION}"]
-        completed = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-        assert completed.returncode == 0, completed.stderr
+        completed_process = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert completed_process.returncode == 0, completed_process.stderr
         place.rename(done)
 
 

@@ -171,19 +171,19 @@ def _generations(group: str, member: str) -> list[Case]:
 
 
 def _departures(group: str, member: str) -> list[Case]:
-    gone, expired_reason = "has left, removing it from the group", "consumer poll timeout has expired."
-    classic = f"explicit `LeaveGroup` request; client reason: {expired_reason}"
+    gone, poll_timeout_reason = "has left, removing it from the group", "consumer poll timeout has expired."
+    classic = f"explicit `LeaveGroup` request; client reason: {poll_timeout_reason}"
     failed = f"Member {member} in group {group} has failed, removing it from the group"
     return [
         Case("left", "2.2", "2.3", f"{SCALA_PREFIX}Member {member} in group {group} {gone}", "member-left", None, (member,), gone),
         Case("left", "2.4", "2.8", f"{SCALA_PREFIX}Member[group.instance.id None, member.id {member}] in group {group} {gone}", "member-left", None, (member,), gone),
         Case("left, static", "2.4", "2.8", f"{SCALA_PREFIX}Member[group.instance.id Some(i-1), member.id {member}] in group {group} {gone}", "member-left", None, (member,), gone),
         Case("left", "3.0", "3.1", f"{SCALA_PREFIX}Member {_metadata(member, 'None')} has left group {group} through explicit `LeaveGroup` request", "member-left", None, (member,), "explicit `LeaveGroup` request"),
-        Case("left", "3.2", "3.9", f"{SCALA_PREFIX}Member {_metadata(member, 'Some(i-1)')} has left group {group} through explicit `LeaveGroup`; client reason: {expired_reason}", "member-left", None, (member,), f"explicit `LeaveGroup`; client reason: {expired_reason}", expired_reason),
-        Case("left", "3.7", "4.3", f"{JAVA}[Group {group}] Member {member} has left group through {classic}", "member-left", None, (member,), classic, expired_reason),
-        Case("left, mixed", "4.0", "4.3", f"{JAVA}[GroupId {group}] Dynamic member {member} has left group through {classic}", "member-left", None, (member,), classic, expired_reason),
-        Case("left, mixed static", "4.0", "4.3", f"{JAVA}[GroupId {group}] Static member {member} with instance id i-1 has left group through {classic}", "member-left", None, (member,), classic, expired_reason),
-        Case("left, mixed", "3.8", "3.9", f"{JAVA}[Group {group}] Dynamic Member {member} has left group through {classic}", "member-left", None, (member,), classic, expired_reason),
+        Case("left", "3.2", "3.9", f"{SCALA_PREFIX}Member {_metadata(member, 'Some(i-1)')} has left group {group} through explicit `LeaveGroup`; client reason: {poll_timeout_reason}", "member-left", None, (member,), f"explicit `LeaveGroup`; client reason: {poll_timeout_reason}", poll_timeout_reason),
+        Case("left", "3.7", "4.3", f"{JAVA}[Group {group}] Member {member} has left group through {classic}", "member-left", None, (member,), classic, poll_timeout_reason),
+        Case("left, mixed", "4.0", "4.3", f"{JAVA}[GroupId {group}] Dynamic member {member} has left group through {classic}", "member-left", None, (member,), classic, poll_timeout_reason),
+        Case("left, mixed static", "4.0", "4.3", f"{JAVA}[GroupId {group}] Static member {member} with instance id i-1 has left group through {classic}", "member-left", None, (member,), classic, poll_timeout_reason),
+        Case("left, mixed", "3.8", "3.9", f"{JAVA}[Group {group}] Dynamic Member {member} has left group through {classic}", "member-left", None, (member,), classic, poll_timeout_reason),
         Case("failed", "2.0", "3.9", f"{SCALA_PREFIX}{failed}", "member-fenced", None, (member,), "has failed, removing it from the group"),
         Case("failed", "3.7", "4.3", f"{JAVA}{failed}.", "member-fenced", None, (member,), "has failed, removing it from the group."),
         Case("not rejoined", "2.7", "2.7", f"{SCALA_PREFIX}Group {group} remove dynamic members who haven't joined: Set({member}, {OTHER_MEMBER_ID})", "member-fenced", None, (member, OTHER_MEMBER_ID), "did not join again in time"),

@@ -64,12 +64,13 @@ class WatchedPage:
     """A browser page with the origins from which it requested files, and its console errors."""
 
     page: Page
-    origins: set[str] = field(default_factory=set)
+    requested_origins: set[str] = field(default_factory=set)
     errors: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.page.on(
-            "request", lambda request: self.origins.add("{0.scheme}://{0.netloc}".format(urlsplit(request.url)))
+            "request",
+            lambda request: self.requested_origins.add("{0.scheme}://{0.netloc}".format(urlsplit(request.url))),
         )
         self.page.on("pageerror", lambda error: self.errors.append(f"uncaught: {error}"))
         self.page.on("console", self._message)

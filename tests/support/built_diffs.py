@@ -13,7 +13,7 @@ from streaming.records.events import Evidence, Holding
 IdentifiedDiff = tuple[str, Diff]
 START_MS = 1_700_000_000_000
 #: Reasons of a LeaveGroup as brokers log them: a Java client that is being closed, and a client that sends none.
-CLOSED = "explicit `LeaveGroup` request; client reason: the consumer is being closed"
+CONSUMER_CLOSED_REASON = "explicit `LeaveGroup` request; client reason: the consumer is being closed"
 REASON_NOT_PROVIDED = "explicit `LeaveGroup` request; client reason: not provided"
 
 
@@ -66,10 +66,10 @@ class DiffBuilder:
             )
             client, host, instance = named(member_id)
             members[member_id] = MemberDiff(
-                owned=_holding_of(owned_before),
-                revoked=_holding_of([p for p in owned_before if p not in now]),
-                assigned=_holding_of([p for p in now if p not in owned_before]),
-                kept=_holding_of([p for p in owned_before if p in now]),
+                owned=_task_holding(owned_before),
+                revoked=_task_holding([p for p in owned_before if p not in now]),
+                assigned=_task_holding([p for p in now if p not in owned_before]),
+                kept=_task_holding([p for p in owned_before if p in now]),
                 present=member_id in present,
                 client_id=client,
                 client_host=host,
@@ -100,7 +100,7 @@ class DiffBuilder:
         """Add a round in which these members join."""
         return self.round("member.joined", joined=ids, after=after)
 
-    def leave(self, *ids: str, after: float = 1.0, reason: str = CLOSED) -> DiffBuilder:
+    def leave(self, *ids: str, after: float = 1.0, reason: str = CONSUMER_CLOSED_REASON) -> DiffBuilder:
         """Add a round in which these members leave; the coordinator's log has a reason for each leave."""
         evidence = Evidence(source="coordinator-log", reason=reason, member_ids=list(ids), kind="member.left")
         return self.round("member.left", gone=ids, after=after, evidence=(evidence,))
@@ -110,7 +110,7 @@ class DiffBuilder:
         evidence = Evidence(source="coordinator-log", reason=reason or "", member_ids=list(ids), kind="member.fenced")
         return self.round("member.fenced", gone=ids, after=after, evidence=(evidence,) if reason else ())
 
-    def vanish(self, *ids: str, after: float = 1.0) -> DiffBuilder:
+    def remove_without_cause(self, *ids: str, after: float = 1.0) -> DiffBuilder:
         """Add a round in which these members have departed for an unknown reason."""
         evidence = Evidence(source="polling", reason="can't tell", member_ids=list(ids), kind="group.observed")
         return self.round("group.observed", gone=ids, after=after, evidence=(evidence,))
@@ -118,12 +118,12 @@ class DiffBuilder:
     def _even_shares(self, members: list[str]) -> dict[str, Holding]:
         count = len(members)
         return {
-            member_id: _holding_of(
+            member_id: _task_holding(
                 list(range(self.partitions * place // count, self.partitions * (place + 1) // count))
             )
             for place, member_id in enumerate(members)
         }
 
 
-def _holding_of(partitions: list[int]) -> Holding:
+def _task_holding(partitions: list[int]) -> Holding:
     return {"t": partitions} if partitions else {}

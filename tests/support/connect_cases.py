@@ -41,7 +41,7 @@ def leader_history(rng: random.Random, length: int) -> LeaderHistory:
     for _ in range(length):
         generation += rng.choice((1, 1, 1, 1, 2))
         completed = state.generation if rng.random() < 0.95 else rng.choice((-1, generation - 1))
-        reported = {name: incremental.serialized_work(_shuffle_sometimes(rng, work)) for name, work in running.items()}
+        reported = {name: incremental.serialized_work(_shuffle_some_work(rng, work)) for name, work in running.items()}
         result = incremental.assign(
             state,
             reported,
@@ -71,7 +71,7 @@ def leader_history(rng: random.Random, length: int) -> LeaderHistory:
     return history
 
 
-def _shuffle_sometimes(rng: random.Random, work: Work) -> Work:
+def _shuffle_some_work(rng: random.Random, work: Work) -> Work:
     if rng.random() < 0.9:
         return work
     return Work(
@@ -87,8 +87,8 @@ def _members(rng: random.Random, pool: list[str], running: dict[str, Work], gone
             gone[name] = after.pop(name)
         elif len(after) < len(pool):
             name = rng.choice([name for name in pool if name not in after])
-            returned_work = gone.pop(name, Work()) if rng.random() < 0.15 else Work()
-            after[name] = returned_work
+            work_of_returning_member = gone.pop(name, Work()) if rng.random() < 0.15 else Work()
+            after[name] = work_of_returning_member
     if rng.random() < 0.3:  # a JoinGroup response lists members in arbitrary order
         after = {name: after[name] for name in rng.sample(list(after), len(after))}
     return after

@@ -134,7 +134,7 @@ class MemorySource:
 
 def connected_cluster(history: History, name: str = "", **options: Any) -> Cluster:
     """Return a :class:`Cluster` whose API serves this history, and which reads no topic."""
-    board = Board(history.extent, history.groups, history.current_stories)
+    board = Board(history.round_range, history.groups, history.current_stories)
     board.progress(FeedStatus(whole=frozenset(options.pop("whole", ()))))
     board.lags = options.pop("lags", dict)
     feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())

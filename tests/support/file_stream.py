@@ -76,7 +76,7 @@ def run(log: Topic, folder: Path, records: int) -> tuple[WrittenRecords, int]:
                 headers = [(name, None if value is None else bytes(value)) for name, value in row.headers]
                 key = None if row.key is None else bytes(row.key)
                 written[row.topic, key].append((None if row.value is None else bytes(row.value), headers))
-            diffs += sum(report.diffs for report in reports.of_batch(batch).values())
+            diffs += sum(report.diffs for report in reports.reports_of_batch(batch).values())
 
         ticks = _files(spark, folder / "ticks")
         rows = queries.writes(_files(spark, source), ticks, 4, SINKS, reports.accumulator)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from assignors.model import Member, Topic
 
-COUNTS = st.dictionaries(st.sampled_from(["t", "u", "v", "Aa", "BB"]), st.integers(0, 7), min_size=1)
+PARTITION_COUNTS = st.dictionaries(st.sampled_from(["t", "u", "v", "Aa", "BB"]), st.integers(0, 7), min_size=1)
 MEMBER_IDS = ["c1", "c2", "AaAa", "BBBB", "AaBB", "x-9d1", "x-17f", "é", "😀", "～"]
 
 
@@ -19,10 +19,10 @@ def group_of(case: Mapping[str, Any]) -> tuple[dict[str, Topic], list[Member]]:
         name: Topic(name, topic["partitions"], topic.get("racks"), topic.get("topicId"))
         for name, topic in case["topics"].items()
     }
-    return topics, [member_of(member) for member in case["members"]]
+    return topics, [make_member(member) for member in case["members"]]
 
 
-def member_of(fields: Mapping[str, Any]) -> Member:
+def make_member(fields: Mapping[str, Any]) -> Member:
     return Member(
         fields["memberId"],
         fields.get("topics", ()),
@@ -44,7 +44,7 @@ def groups(
     draw: st.DrawFn, claims: int = 2, generations: Sequence[int] = (-1, 3, 3, 3, 4)
 ) -> tuple[dict[str, Topic], list[Member]]:
     """Generate small groups of the classic protocol, in which several members or generations may claim a partition."""
-    counts = draw(COUNTS)
+    counts = draw(PARTITION_COUNTS)
     names = draw(st.lists(st.sampled_from(MEMBER_IDS), min_size=1, max_size=6, unique=True))
     subscription = st.lists(st.sampled_from([*counts, "nowhere"]), max_size=4)
     same = draw(st.one_of(st.none(), subscription))

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, unquote
 from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
 
-ISSUER, AUDIENCE, SCOPE = "https://identity.test", "kafka", "cluster"
+ISSUER, TOKEN_AUDIENCE, SCOPE = "https://identity.test", "kafka", "cluster"
 
 
 class IdentityProvider:
@@ -50,7 +50,7 @@ class IdentityProvider:
         if fields.get("grant_type") != ["client_credentials"] or fields.get("scope") != [SCOPE]:
             return 400, {"error": "invalid_request"}
         now = int(time.time())
-        claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": client, "iat": now, "exp": now + self.lifetime_seconds}
+        claims = {"iss": ISSUER, "aud": TOKEN_AUDIENCE, "sub": client, "iat": now, "exp": now + self.lifetime_seconds}
         token = jwt.encode({"alg": "RS256", "kid": "first"}, claims | {"scope": SCOPE}, self._key)
         self.issued_tokens[client] += 1
         return 200, {"access_token": token, "token_type": "Bearer", "expires_in": self.lifetime_seconds}

@@ -13,7 +13,7 @@ from typing import Literal
 from streaming.kafka.jars import JARS_VARIABLE, DownloadFailed, fetch, kafka_coordinates, spark_connector
 
 #: The locked PySpark release, whose connector is complete.
-LOCKED = "4.2.0"
+LOCKED_PYSPARK = "4.2.0"
 BROKER = "4.3.1"
 
 
@@ -45,7 +45,7 @@ def _connector_jars(release: str) -> dict[str, Path] | None:
         try:
             files = fetch([spark_connector(earlier_release)])
         except DownloadFailed:
-            locked_jars = fetch([spark_connector(LOCKED)])
+            locked_jars = fetch([spark_connector(LOCKED_PYSPARK)])
             files = [*own, *(jar for jar in locked_jars if not jar.name.startswith("spark-sql-kafka"))]
         names = {jar.name for jar in own}
         return {jar.name.replace(earlier_release, release) if jar.name in names else jar.name: jar for jar in files}

@@ -70,7 +70,7 @@ def kafka_under_test() -> Iterator[Kafka]:
         yield EmbeddedKafka(broker)
 
 
-def read(servers: str, topic: str, *, isolation: str = "read_committed") -> list[Any]:
+def read(servers: str, topic: str, *, isolation_level: str = "read_committed") -> list[Any]:
     """Return every message of a topic, partition by partition; an empty list if the topic does not exist."""
     from confluent_kafka import Consumer, TopicPartition
 
@@ -79,7 +79,7 @@ def read(servers: str, topic: str, *, isolation: str = "read_committed") -> list
             "bootstrap.servers": servers,
             "group.id": "unused",
             "enable.auto.commit": False,
-            "isolation.level": isolation,
+            "isolation.level": isolation_level,
             "enable.partition.eof": True,
         }
     )

@@ -22,7 +22,7 @@ import msgspec
 
 from streaming.records.diffs import Diff
 from tests.support.histories import Group
-from tests.support.serving import Publisher, Serve
+from tests.support.serving import Publisher, ServeProcess
 
 _ROUND_EVENT = re.compile(rb'id: (\S+)\nevent: round\ndata: .{0,40}?"summary":\{.*?"timestamp":(\d+).*?"id":"([^"]+)"')
 
@@ -130,7 +130,7 @@ class LoadResult:
     events: int
     clients: int
     complete: int
-    twice: int
+    repeated_count: int
     median_ms: float
     percentile_99_ms: float
     max_delay_ms: float
@@ -167,7 +167,7 @@ def _live_diffs(groups: int) -> Iterator[Diff]:
 
 
 def run_load(
-    serve: Serve, *, clients: int, rate: float, seconds: float, stuck: int, restart: Callable[[], None] | None
+    serve: ServeProcess, *, clients: int, rate: float, seconds: float, stuck: int, restart: Callable[[], None] | None
 ) -> LoadResult:
     """Publish diffs at a constant rate while clients follow the feed; call ``restart`` half-way."""
     events = int(rate * seconds)
@@ -205,7 +205,7 @@ def run_load(
         events=events,
         clients=clients,
         complete=sum(count == events for count in result["ids"]),
-        twice=result["twice"],
+        repeated_count=result["twice"],
         median_ms=delays[len(delays) // 2],
         percentile_99_ms=delays[int(len(delays) * 0.99)],
         max_delay_ms=delays[-1],

@@ -8,7 +8,7 @@ from typing import Any
 from assignors.java import uuid_of
 from assignors.model import Topic
 from streaming.protocols.consumer.step import ConsumerMember
-from streaming.protocols.families import FAMILIES, machine
+from streaming.protocols.families import PROTOCOL_FAMILIES, machine
 from streaming.protocols.machine import StateMachine
 from streaming.protocols.vocabulary import EventScheduled, GroupEvent, MachineOutput, Setup, Stage, TimingModel
 from streaming.simulation.event_loop import run_scenario
@@ -78,7 +78,7 @@ class StateMachineDriver:
     """A protocol's state machine with its current state and its queue of scheduled events."""
 
     def __init__(self, protocol: str, initial_topics: dict[str, Topic], **more: Any) -> None:
-        assignor = more.pop("assignor", FAMILIES[protocol].default)
+        assignor = more.pop("assignor", PROTOCOL_FAMILIES[protocol].default)
         self.machine: StateMachine[Any, Any] = machine(protocol, Setup(TimingModel(**more), assignor))
         self.state: Any = self.machine.initial(initial_topics)
         self.now = 0

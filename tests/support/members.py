@@ -18,10 +18,10 @@ from tests.support.wait import TIMEOUT_SECONDS
 #: ``{topic: sorted partitions}``, without topics of which the member owns no partition.
 Share = dict[str, list[int]]
 _CLIENT_PROPERTIES = ("auto.commit.interval.ms=200", "topic.metadata.refresh.interval.ms=1000")
-_CLASSIC: dict[str, Any] = {"properties": (*_CLIENT_PROPERTIES, "heartbeat.interval.ms=200")}
+_CLASSIC_SETTINGS: dict[str, Any] = {"properties": (*_CLIENT_PROPERTIES, "heartbeat.interval.ms=200")}
 #: Options of members that commit and detect changes quickly.
-EAGER = _CLASSIC | {"protocol": "eager"}
-COOPERATIVE = _CLASSIC | {"protocol": "cooperative"}
+EAGER = _CLASSIC_SETTINGS | {"protocol": "eager"}
+COOPERATIVE = _CLASSIC_SETTINGS | {"protocol": "cooperative"}
 CONSUMER: dict[str, Any] = {"properties": (*_CLIENT_PROPERTIES, "log_level=7", "debug=cgrp"), "protocol": "consumer"}
 
 

@@ -130,7 +130,7 @@ def generated_group(number: int, partitions: int) -> Group:
     return ReplicatedGroup(group, topics, number, ASSIGNORS[number % len(ASSIGNORS)])
 
 
-def with_timestamp(diff: Diff, timestamp: int) -> Diff:
+def replace_timestamp(diff: Diff, timestamp: int) -> Diff:
     """Return a copy of the diff with this timestamp; groups named ``ml…`` become Streams groups."""
     kind = "streams" if diff.group_id.startswith("ml") else UNSET
     return msgspec.structs.replace(diff, timestamp=timestamp, kind=kind)
@@ -156,7 +156,7 @@ def main() -> None:
         past = group.diffs(options.rounds)
         shift = now - past[-1].timestamp - random.Random(group.group_id).randrange(1_000, 3_600_000)
         group.timestamp += shift
-        diffs += [with_timestamp(diff, diff.timestamp + shift) for diff in past]
+        diffs += [replace_timestamp(diff, diff.timestamp + shift) for diff in past]
     source = MemorySource(cluster_id="memory")
     diffs.sort(key=lambda diff: diff.timestamp)
     source.put(*records(diffs))
@@ -186,7 +186,7 @@ def live(source: MemorySource, groups: list[Group], rate: float, stories: StoryT
         group = rng.choice(groups)
         for diff in group.change():
             group.timestamp = int(time.time() * 1000)
-            current = with_timestamp(diff, group.timestamp)
+            current = replace_timestamp(diff, group.timestamp)
             source.put(*records([current], start=len(source.log)))
             if stories is not None:
                 source.put(*stories.add(current))

@@ -22,7 +22,7 @@ from tests.support.command import RunningCommand
 from tests.support.histories import play
 from tests.support.kafka import eventually, read, unique_name
 from tests.support.members import Member
-from tests.support.serving import Serve
+from tests.support.serving import ServeProcess
 
 #: Seconds, longer than the members' session timeouts.
 QUIET_SECONDS = 12.0
@@ -41,7 +41,7 @@ class Monitor:
 
     broker: EmbeddedBroker
     folder: Path
-    serve: Serve
+    serve: ServeProcess
     collect: RunningCommand
     stream: RunningCommand
     watched: WatchedPage | None = None
@@ -90,7 +90,9 @@ class Monitor:
         status, ready = self.serve.ask("/ready")
         assert ready["ready"] is (status == 200)
         metrics = self.metrics()
-        causes = [cause for (name, cause), is_on in metrics.items() if name == "rebalance_monitor_feed_stale" and is_on]
+        causes = [
+            cause for (name, cause), is_set in metrics.items() if name == "rebalance_monitor_feed_stale" and is_set
+        ]
         caught_up = metrics["rebalance_monitor_feed_caught_up", ""] == 1
         statuses: dict[str, str | None] = {
             "ready": ready["stale"]["kind"] if "stale" in ready else None if ready["ready"] else "not ready",
@@ -234,7 +236,7 @@ def running_monitor(
     with (
         RunningCommand("stream", *common, *place, log=folder / "stream.log") as stream,
         RunningCommand("collect", *common, log=folder / "collect.log") as collect,
-        Serve(broker.bootstrap_servers, prefix, history or folder) as serve,
+        ServeProcess(broker.bootstrap_servers, prefix, history or folder) as serve,
     ):
         serve.log = folder / "serve.log"  # not on the disk that a test fills
         serve.command.remove("--verbose")

@@ -31,7 +31,7 @@ def captured_records(name: str = "offsets-topic-4.3.1.jsonl") -> dict[int, list[
     return rows
 
 
-def captured_kind(kind: str) -> list[RawRecord]:
+def captured_records_of_kind(kind: str) -> list[RawRecord]:
     """Return the captured records of one group of this kind (one of :data:`KINDS`)."""
     return [row for rows in captured_records(f"{kind}-4.3.1.jsonl").values() for row in rows]
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from streaming.kafka.diff_reader import DiffReader
 from streaming.kafka.topic_reader import TopicReader
 from streaming.kafka.topics import ensure_topics
-from streaming.process.children import Child, Children
+from streaming.process.children import Child, ChildProcesses
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode, Incident, decode_episode, decode_incident
 from tests.support.kafka import Kafka, eventually, unique_name
-from tests.support.serving import Serve
+from tests.support.serving import ServeProcess
 
 #: Timeout in seconds until consumers have their partitions, on a busy machine.
 TIMEOUT_SECONDS = 240.0
@@ -31,10 +31,10 @@ OTHER_GROUPS_PREFIX = "pipeline"
 class DiffArrivals(threading.Thread):
     """Reads the group's diffs from the diff topic, and stores the time at which each diff became readable."""
 
-    serve: Serve
+    serve: ServeProcess
     group: str
     arrived_records: list[tuple[float, Diff]] = field(default_factory=list)
-    ending: threading.Event = field(default_factory=threading.Event)
+    end_event: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         super().__init__(daemon=True)
@@ -42,7 +42,7 @@ class DiffArrivals(threading.Thread):
 
     def run(self) -> None:
         with DiffReader(self.serve.settings, from_beginning=True) as reader:
-            while not self.ending.is_set():
+            while not self.end_event.is_set():
                 record = reader.poll(0.01)
                 if record is not None and record.diff.group_id == self.group:
                     self.arrived_records.append((time.monotonic(), record.diff))
@@ -54,9 +54,9 @@ class DiffArrivals(threading.Thread):
 class StoryArrivals(threading.Thread):
     """Reads episodes and incidents from their topics, and stores each with its arrival time on this machine's clock."""
 
-    serve: Serve
+    serve: ServeProcess
     arrived_records: list[tuple[float, Episode | Incident]] = field(default_factory=list)
-    ending: threading.Event = field(default_factory=threading.Event)
+    end_event: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         super().__init__(daemon=True)
@@ -66,7 +66,7 @@ class StoryArrivals(threading.Thread):
         settings = self.serve.settings
         topics = {settings.topics.episodes: decode_episode, settings.topics.incidents: decode_incident}
         with TopicReader(settings.kafka, list(topics), from_beginning=True, wait=True) as reader:
-            while not self.ending.is_set():
+            while not self.end_event.is_set():
                 for message in reader.poll(0.01, 100):
                     value = message.value()
                     if value is not None:
@@ -79,14 +79,14 @@ class StoryArrivals(threading.Thread):
 class PageStage:
     """A broker, a collector, a Spark job, the feed, and the consumers of one group."""
 
-    serve: Serve
+    serve: ServeProcess
     group: str
     topic: str
     folder: Path
     arrivals: DiffArrivals
     story_arrivals: StoryArrivals
-    children: Children
-    further_groups: Children
+    children: ChildProcesses
+    other_group_processes: ChildProcesses
     collector: Child
     stream: Child
     consumers: dict[str, Child] = field(default_factory=dict)
@@ -144,9 +144,9 @@ def run_page_stage(broker: Kafka, folder: Path) -> Iterator[PageStage]:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(topic, 12, 1)])[topic].result(20)
     with (
-        Serve(broker.bootstrap_servers, f"{unique_name('page')}.", folder) as serve,
-        Children() as children,
-        Children() as further_groups,
+        ServeProcess(broker.bootstrap_servers, f"{unique_name('page')}.", folder) as serve,
+        ChildProcesses() as children,
+        ChildProcesses() as other_group_processes,
     ):
         ensure_topics(serve.settings)
         common = [*("--bootstrap-servers", broker.bootstrap_servers), *("--topic-prefix", serve.settings.topics.prefix)]
@@ -164,13 +164,13 @@ def run_page_stage(broker: Kafka, folder: Path) -> Iterator[PageStage]:
         stream = children.add(Child("job", job, log=folder / "stream.log"))
         stage = PageStage(
             *(serve.start(), group, topic, folder, DiffArrivals(serve, group), StoryArrivals(serve)),
-            *(children, further_groups, collector, stream),
+            *(children, other_group_processes, collector, stream),
         )
         for name in ("c1", "c2", "c3"):
             stage.join(name)
         stage.settle()
         yield stage
-        stage.arrivals.ending.set()
-        stage.story_arrivals.ending.set()
+        stage.arrivals.end_event.set()
+        stage.story_arrivals.end_event.set()
         for consumer in stage.consumers.values():
             consumer.kill()

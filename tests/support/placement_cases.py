@@ -64,7 +64,7 @@ def striped_case(rng: random.Random) -> dict[str, Any]:
     }
 
 
-def striped_answer(case: dict[str, Any]) -> dict[str, Any]:
+def striped_placement(case: dict[str, Any]) -> dict[str, Any]:
     """Return this project's placement for a case of :func:`striped_case`, or an error."""
     try:
         placed = place_striped(

@@ -25,10 +25,10 @@ class PollingThread:
     """A collector in a thread; the end of the block stops the collector cleanly."""
 
     def __init__(self, **collect: Any) -> None:
-        quick_settings = {"poll_quick_ms": 50, "poll_interval_ms": 200, "poll_requests_per_second": 1000}
+        short_intervals = {"poll_quick_ms": 50, "poll_interval_ms": 200, "poll_requests_per_second": 1000}
         self.settings = Settings(
             kafka=KafkaSettings(bootstrap_servers="memory:1"),
-            collect=CollectSettings(**{"by": "polling", "metadata_interval_ms": 100, **quick_settings, **collect}),
+            collect=CollectSettings(**{"by": "polling", "metadata_interval_ms": 100, **short_intervals, **collect}),
         )
         self._stop, self._registry = threading.Event(), CollectorRegistry()
         self._collector = PollingCollector(self.settings, self._stop, PollMetrics(self._registry))

@@ -76,7 +76,7 @@ class RandomGroup(Log):
         if self.sort == "mixed" and chance < 0.11:
             self.observed = True
         if self.observed and (self.sort == "observed" or chance < 0.6):
-            return self._leave_fence_or_join(chance) if chance < 0.2 else self._observe()
+            return self._leave_fence_or_join(chance) if chance < 0.2 else self._snapshot_event()
         return self._member_event()
 
     def _counts(self, names: list[str]) -> Event:
@@ -150,7 +150,7 @@ class RandomGroup(Log):
             return self.random.choice((self.leave, self.fence))(self._random_member(), reason="told")
         return self.join(self._random_member(), *self.names)
 
-    def _observe(self) -> Event:
+    def _snapshot_event(self) -> Event:
         """Return a snapshot of the group; generation, members and assignments may or may not have changed."""
         chance = self.random.random()
         self.generation += self.random.choice((0, 0, 1) if self.epoch else (0, 1, 1, 1, 2))

@@ -11,11 +11,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def check(script: str) -> tuple[int, str]:
     """Return exit status and standard error of a script's ``--check``; ``(0, "")`` if its pages are current."""
-    completed = subprocess.run(
+    completed_process = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / script), "--check"],
         capture_output=True,
         text=True,
         check=False,
         cwd=ROOT,
     )
-    return completed.returncode, completed.stderr
+    return completed_process.returncode, completed_process.stderr

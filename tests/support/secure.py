@@ -25,7 +25,7 @@ from streaming.kafka.access import Permission
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.runtime import free_ports
 from streaming.settings.connection import KafkaSettings
-from tests.support.identity_provider import AUDIENCE, ISSUER, SCOPE, IdentityProvider, identity_provider
+from tests.support.identity_provider import ISSUER, SCOPE, TOKEN_AUDIENCE, IdentityProvider, identity_provider
 from tests.support.kafka import unique_name
 from tests.support.pem import certificate, signed_certificate
 from tests.support.wait import TIMEOUT_SECONDS
@@ -33,7 +33,7 @@ from tests.support.wait import TIMEOUT_SECONDS
 _OPERATIONS = {"DescribeConfigs": "DESCRIBE_CONFIGS"}
 _SECURITY = "org.apache.kafka.common.security"
 #: SCRAM users; OAuth clients and certificate owners have the same names and secrets.
-PASSWORDS = {
+USER_PASSWORDS = {
     "monitor": 'correct horse "battery" staple',
     "stranger": "also-a-password",
     **{component: f"secret-of-{component}" for component in ("collect", "stream", "serve")},
@@ -82,7 +82,7 @@ class SecuredBroker:
                 "sasl_oauthbearer_extensions": "logicalCluster=lkc-1",
                 "sasl_oauthbearer_ca_file": str(self.authority),
             }
-        return common | {"sasl_username": user, "sasl_password": PASSWORDS[user]}
+        return common | {"sasl_username": user, "sasl_password": USER_PASSWORDS[user]}
 
     def certificate(self, user: str) -> Path:
         """Return the path of the user's certificate, created on first use together with the user's key."""
@@ -110,7 +110,7 @@ def secure_broker(folder: Path) -> Iterator[SecuredBroker]:
     broker_pem = signed_certificate(folder, "broker", "authority")
     keystore = folder / "keystore.pem"
     keystore.write_text(broker_pem.with_suffix(".key").read_text() + broker_pem.read_text())
-    with identity_provider(IdentityProvider(dict(PASSWORDS)), keystore) as provider:
+    with identity_provider(IdentityProvider(dict(USER_PASSWORDS)), keystore) as provider:
         plaintext_address, controller, *ports = free_ports(5)
         keys = provider.write_keys(folder / "jwks.json").as_uri()
         with _broker(
@@ -118,16 +118,18 @@ def secure_broker(folder: Path) -> Iterator[SecuredBroker]:
         ) as broker:
             listeners = {name: f"127.0.0.1:{port}" for name, port in zip(MECHANISMS, ports, strict=True)}
             secured_broker = SecuredBroker(broker.bootstrap_servers, listeners, folder, provider)
-            set_passwords(secured_broker.plaintext_address, PASSWORDS)
+            set_passwords(secured_broker.plaintext_address, USER_PASSWORDS)
             yield secured_broker
 
 
 def _broker(folder: Path, fixed_ports: tuple[int, int], ports: dict[str, int], keys: str) -> EmbeddedBroker:
-    scram, oauth, mutual_tls = (f"{name}://127.0.0.1:{ports[mechanism]}" for name, mechanism in _LISTENERS.items())
+    scram_servers, oauth_servers, mutual_tls_servers = (
+        f"{name}://127.0.0.1:{ports[mechanism]}" for name, mechanism in _LISTENERS.items()
+    )
     plaintext_address = f"PLAINTEXT://127.0.0.1:{fixed_ports[0]}"
     properties = {
-        "listeners": f"{plaintext_address},CONTROLLER://127.0.0.1:{fixed_ports[1]},{scram},{oauth},{mutual_tls}",
-        "advertised.listeners": f"{plaintext_address},{scram},{oauth},{mutual_tls}",
+        "listeners": f"{plaintext_address},CONTROLLER://127.0.0.1:{fixed_ports[1]},{scram_servers},{oauth_servers},{mutual_tls_servers}",
+        "advertised.listeners": f"{plaintext_address},{scram_servers},{oauth_servers},{mutual_tls_servers}",
         "listener.security.protocol.map": (
             "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SCRAM:SASL_SSL,OAUTH:SASL_SSL,MUTUAL:SSL"
         ),
@@ -147,7 +149,7 @@ def _broker(folder: Path, fixed_ports: tuple[int, int], ports: dict[str, int], k
         ),
         "sasl.oauthbearer.jwks.endpoint.url": keys,
         "sasl.oauthbearer.expected.issuer": ISSUER,
-        "sasl.oauthbearer.expected.audience": AUDIENCE,
+        "sasl.oauthbearer.expected.audience": TOKEN_AUDIENCE,
         "listener.name.mutual.ssl.client.auth": "required",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
@@ -170,7 +172,7 @@ def set_passwords(bootstrap_servers: str, passwords: Mapping[str, str]) -> None:
         future.result(TIMEOUT_SECONDS)
 
 
-def allow(secured_broker: SecuredBroker, principal: str, *permissions: Permission) -> None:
+def allow_operations(secured_broker: SecuredBroker, principal: str, *permissions: Permission) -> None:
     """Grant permissions as the superuser."""
     admin = AdminClient(
         {"bootstrap.servers": secured_broker.plaintext_address}

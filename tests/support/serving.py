@@ -18,7 +18,7 @@ from tests.support.feed import message
 from tests.support.wait import TIMEOUT_SECONDS, eventually
 
 
-class Serve(RunningCommand):
+class ServeProcess(RunningCommand):
     """A server over a cluster; a test may kill the server and restart it with the same port and history."""
 
     def __init__(self, bootstrap_servers: str, prefix: str, folder: Path, *options: str) -> None:
@@ -86,7 +86,7 @@ class Serve(RunningCommand):
 class Publisher:
     """Publishes diffs to the topic from which the server reads them."""
 
-    def __init__(self, serve: Serve) -> None:
+    def __init__(self, serve: ServeProcess) -> None:
         from confluent_kafka import Producer
 
         from streaming.kafka.clients import confluent_config
@@ -136,14 +136,14 @@ class Follower(threading.Thread):
             if not line:
                 raise ConnectionResetError
             if line == b"\n":
-                self._take(fields)
+                self._record_event(fields)
                 fields = {}
             else:
                 name, _, value = line.decode().rstrip("\n").partition(": ")
                 fields[name] = value
         connection.close()
 
-    def _take(self, fields: dict[str, str]) -> None:
+    def _record_event(self, fields: dict[str, str]) -> None:
         event = fields.get("event")
         if event == "round":
             self.ids.append(json.loads(fields["data"])["summary"]["id"])

@@ -25,17 +25,20 @@ class SparkWorker:
     process: SupervisedProcess
 
     @property
-    def executors(self) -> list[int]:
+    def executor_pids(self) -> list[int]:
         """Return the process ids of this worker's executor JVMs, without zombies that Spark's script leaves."""
         return [pid for pid in children(self.process.pid) if alive(pid)]
 
     def gone(self) -> None:
         """Kill the worker, its executors and their Python processes at once, as a power failure would."""
-        executors = self.executors
+        executor_pids = self.executor_pids
         pythons = [
-            pid for executor in executors for daemon in children(executor) for pid in (daemon, *children(daemon))
+            pid
+            for executor_pid in executor_pids
+            for daemon in children(executor_pid)
+            for pid in (daemon, *children(daemon))
         ]
-        for pid in (self.process.pid, *executors, *pythons):
+        for pid in (self.process.pid, *executor_pids, *pythons):
             kill(pid)
 
 
@@ -47,9 +50,9 @@ class Cluster:
     workers: list[SparkWorker]
 
     @property
-    def executors(self) -> list[int]:
+    def executor_pids(self) -> list[int]:
         """Return the process ids of all workers' executor JVMs."""
-        return [pid for worker in self.workers for pid in worker.executors]
+        return [pid for worker in self.workers for pid in worker.executor_pids]
 
 
 def kill(pid: int) -> None:
@@ -59,7 +62,7 @@ def kill(pid: int) -> None:
 
 
 @contextmanager
-def standalone(python: Path, folder: Path, workers: int = 2) -> Iterator[Cluster]:
+def standalone_cluster(python: Path, folder: Path, workers: int = 2) -> Iterator[Cluster]:
     """Run a cluster of the PySpark that ``python`` imports; each worker has one core and writes below ``folder``."""
     program = "import pyspark; print(pyspark.__path__[0])"
     home = subprocess.run([python, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
@@ -86,8 +89,8 @@ def standalone(python: Path, folder: Path, workers: int = 2) -> Iterator[Cluster
         cluster = Cluster(url, [])
         for number in range(workers):
             log = folder / f"worker-{number}.log"
-            room = ("--cores", "1", "--memory", "2g", "--work-dir", str(folder / f"worker-{number}"))
-            cluster.workers.append(SparkWorker(start("Worker", log, "--port", "0", *room, url)))
+            worker_options = ("--cores", "1", "--memory", "2g", "--work-dir", str(folder / f"worker-{number}"))
+            cluster.workers.append(SparkWorker(start("Worker", log, "--port", "0", *worker_options, url)))
             wait_for_line(log, "Successfully registered with master")
-        stack.callback(lambda: [kill(pid) for pid in cluster.executors])
+        stack.callback(lambda: [kill(pid) for pid in cluster.executor_pids])
         yield cluster

@@ -178,7 +178,7 @@ def newest_records_by_key(rows: dict[bytes | None, list[Row]]) -> dict[bytes | N
     return {key: records[-1:] for key, records in rows.items()}
 
 
-def without_repeats(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Row]]:
+def remove_repeats(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Row]]:
     """Return the records with each ``ce_id`` once; repeats of a ``ce_id`` must be equal byte by byte."""
     result: dict[bytes | None, list[Row]] = {}
     for key, records in rows.items():
@@ -208,11 +208,11 @@ def behind(job: Job) -> int:
     """Return the number of events in the log that the checkpoint's newest batch does not include."""
     offsets = {int(file.name): file for file in (job.checkpoint / "offsets").glob("[0-9]*")}
     membership = job.settings.topics.membership
-    written_share = 0
+    written_record_count = 0
     for line in offsets[max(offsets)].read_text().splitlines() if offsets else ():
         if f'"{membership}"' in line:
-            written_share = sum(json.loads(line)[membership].values())
-    return job.count(membership) - written_share
+            written_record_count = sum(json.loads(line)[membership].values())
+    return job.count(membership) - written_record_count
 
 
 def processes_of(driver: int) -> dict[str, list[int]]:

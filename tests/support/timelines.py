@@ -22,7 +22,7 @@ TOPIC = "t"
 SESSION_MS = 10_000
 START_MS = 1_700_000_000_000
 #: Milliseconds between two consumed offsets.
-_RECORD_MS = 20
+_RECORD_INTERVAL_MS = 20
 
 
 class Interval(NamedTuple):
@@ -135,7 +135,7 @@ class Timeline:
             for interval in self.intervals
             if interval.partition == partition and interval.start < at
         )
-        return consuming_ms // _RECORD_MS
+        return consuming_ms // _RECORD_INTERVAL_MS
 
 
 def events_of(line: Timeline, *, reported: bool, logged: bool, restarts: int) -> list[Event]:
@@ -171,8 +171,8 @@ def events_of(line: Timeline, *, reported: bool, logged: bool, restarts: int) ->
                     member_id=member,
                     generation=generation,
                     owned={},
-                    revoked=_holding(revoked),
-                    assigned=_holding(assigned),
+                    revoked=_task_holding(revoked),
+                    assigned=_task_holding(assigned),
                 ),
             ),
         )
@@ -213,7 +213,7 @@ def _publish(events: list[Event], item: object, line: Timeline, *, logged: bool)
     events.append(Event("log", f"{item.event.id}/joined", stopped))
 
 
-def _holding(partitions: list[int]) -> Holding:
+def _task_holding(partitions: list[int]) -> Holding:
     return {TOPIC: partitions} if partitions else {}
 
 

@@ -86,7 +86,7 @@ def _add_missing_topic(rng: random.Random, case: Case) -> Case:
     return case
 
 
-def colliding(case: Case, version: str) -> set[tuple[str, int]]:
+def partitions_with_equal_hashes(case: Case, version: str) -> set[tuple[str, int]]:
     """Return the subscribed partitions whose texts have equal hash codes; Kafka does not define their order."""
     texts = "{}-{}" if version == "1.1" else "[{},{}]"
     subscribed = {name for member in case["members"] for name in member["streams"]}
@@ -106,7 +106,7 @@ def has_equal_thread_counts(case: Case) -> bool:
     return all(len({member["streams"].get(name, 0) for name in subscribed}) == 1 for member in case["members"])
 
 
-def without_undefined_order(answer: AssignmentLists, without: set[tuple[str, int]] = frozenset()) -> AssignmentLists:
+def sort_undefined_order(answer: AssignmentLists, without: set[tuple[str, int]] = frozenset()) -> AssignmentLists:
     """Return the assignment without empty threads and topics, and without the partitions in ``without``."""
     shares = {
         thread: {

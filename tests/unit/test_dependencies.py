@@ -9,7 +9,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT_SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 #: Declared dependencies without an import, and why they are needed.
 DEPENDENCIES_WITHOUT_IMPORT = {
     "kafka-rebalance-monitor": "our own extras",
@@ -28,10 +28,10 @@ def requirement_names(requirements: Iterable[str]) -> set[str]:
     return {re.split(r"[^\w.-]", requirement)[0].lower() for requirement in requirements}
 
 
-DEPENDENCIES = requirement_names(PROJECT["project"]["dependencies"])
+DEPENDENCIES = requirement_names(PROJECT_SETTINGS["project"]["dependencies"])
 OPTIONAL_DEPENDENCIES = {
     *requirement_names(
-        requirement for extra in PROJECT["project"]["optional-dependencies"].values() for requirement in extra
+        requirement for extra in PROJECT_SETTINGS["project"]["optional-dependencies"].values() for requirement in extra
     ),
     *("botocore", "mcp-types", "opentelemetry-api"),  # modules of packages that an extra installs
 }
@@ -60,7 +60,7 @@ def imported_distributions(*folders: str) -> set[str]:
 def test_the_packages_declare_what_they_import() -> None:
     used_packages = imported_distributions("assignors", "streaming")
     assert (
-        requirement_names(PROJECT["project"]["dependencies"]) - DEPENDENCIES_WITHOUT_IMPORT.keys()
+        requirement_names(PROJECT_SETTINGS["project"]["dependencies"]) - DEPENDENCIES_WITHOUT_IMPORT.keys()
         <= used_packages
         <= DEPENDENCIES | OPTIONAL_DEPENDENCIES
     )
@@ -68,11 +68,15 @@ def test_the_packages_declare_what_they_import() -> None:
 
 def test_tests_declare_their_additional_imports() -> None:
     used_packages = imported_distributions("tests", "scripts", "benchmarks", "deploy")
-    tools = requirement_names(PROJECT["dependency-groups"]["dev"])
+    tools = requirement_names(PROJECT_SETTINGS["dependency-groups"]["dev"])
     assert used_packages - DEPENDENCIES - OPTIONAL_DEPENDENCIES == tools - DEPENDENCIES_WITHOUT_IMPORT.keys()
 
 
 def test_dependencies_except_py4j_have_two_version_bounds() -> None:
     """Each dependency has a lower and an upper version bound, except py4j, whose version pyspark pins."""
-    bounds = [line for line in PROJECT["project"]["dependencies"] if not re.fullmatch(r"[\w-]+>=[\d.]+,<[\d.]+", line)]
+    bounds = [
+        line
+        for line in PROJECT_SETTINGS["project"]["dependencies"]
+        if not re.fullmatch(r"[\w-]+>=[\d.]+,<[\d.]+", line)
+    ]
     assert bounds == ["py4j"]

@@ -27,7 +27,7 @@ _MEMBERSHIP_REASONS: Final = frozenset({ReasonKind.JOINED, ReasonKind.LEFT, Reas
 _REJOIN_REASONS: Final = frozenset({ReasonKind.REJOINED, ReasonKind.LEADER_REJOINED})
 #: Client reasons (KIP-800) of members that leave after they stopped consuming. A member that exceeded
 #: max.poll.interval.ms may still process records when it leaves.
-_CLOSED: Final = ("the consumer is being closed", "the consumer unsubscribed from all topics")
+_CLOSED_REASONS: Final = ("the consumer is being closed", "the consumer unsubscribed from all topics")
 
 
 @dataclass(slots=True)
@@ -35,12 +35,12 @@ class _JoinPhase:
     """The timestamps of one join phase; a timestamp is None if the log does not have it.
 
     Consecutive phases count as one if only the last phase led to an assignment; ``prepared_at`` is when the first phase
-    began. ``is_requested``: the coordinator asked the members to rejoin, as others joined or left.
+    began. ``is_rebalance_requested``: the coordinator asked the members to rejoin, as others joined or left.
     ``stopped``: when members rejoined without a request, or left because they were closed.
     """
 
     prepared_at: LogTimestamp | None = None
-    is_requested: bool = True
+    is_rebalance_requested: bool = True
     stabilized_at: LogTimestamp | None = None
     stopped: dict[str, LogTimestamp] = field(default_factory=dict)
 
@@ -65,24 +65,24 @@ class JoinPhases:
     """
 
     def __init__(self) -> None:
-        self._open_phases: OrderedDict[str, _JoinPhase] = OrderedDict()
+        self._open_join_phases: OrderedDict[str, _JoinPhase] = OrderedDict()
         self._phases: OrderedDict[tuple[str, int], tuple[_JoinPhase, LogTimestamp]] = OrderedDict()
 
     def add(self, event: CoordinatorEvent) -> None:
         """Add the next event of the coordinator's log."""
-        has_stopped = event.kind is MessageKind.MEMBER_LEFT and (event.client_reason or "").startswith(_CLOSED)
+        has_stopped = event.kind is MessageKind.MEMBER_LEFT and (event.client_reason or "").startswith(_CLOSED_REASONS)
         if event.kind is MessageKind.PREPARING:
             phase = self._pop_join_phase(event)
             phase.prepared_at = phase.prepared_at or event.timestamp
-            phase.is_requested = phase.is_requested and event.reason_kind in _MEMBERSHIP_REASONS
+            phase.is_rebalance_requested = phase.is_rebalance_requested and event.reason_kind in _MEMBERSHIP_REASONS
             has_stopped = event.reason_kind in _REJOIN_REASONS
         elif event.kind is MessageKind.STABILIZED:
             phase = self._pop_join_phase(event)
             phase.stabilized_at = event.timestamp
             # If the log lacks the first phase's begin, the members may have stopped before a later phase begins.
-            phase.is_requested = phase.is_requested and phase.prepared_at is not None
+            phase.is_rebalance_requested = phase.is_rebalance_requested and phase.prepared_at is not None
         elif event.kind is MessageKind.ASSIGNMENT_RECEIVED and event.number is not None:
-            complete = self._open_phases.pop(event.group_id, None)
+            complete = self._open_join_phases.pop(event.group_id, None)
             if complete is not None and event.timestamp is not None:
                 self._phases[event.group_id, event.number] = complete, event.timestamp
                 _drop_oldest(self._phases)
@@ -92,8 +92,8 @@ class JoinPhases:
                 stopped.setdefault(member_id, event.timestamp)
 
     def _pop_join_phase(self, event: CoordinatorEvent) -> _JoinPhase:
-        phase = self._open_phases.setdefault(event.group_id, _JoinPhase())
-        _drop_oldest(self._open_phases)
+        phase = self._open_join_phases.setdefault(event.group_id, _JoinPhase())
+        _drop_oldest(self._open_join_phases)
         return phase
 
     def stops(self, group_id: str, number: int, timestamp: int) -> LoggedStops | None:
@@ -107,10 +107,10 @@ class JoinPhases:
             return None
         del self._phases[group_id, number]  # a second record of this generation has no join phase
         eager = Stop(
-            stopped_after=_bound(phase.prepared_at if phase.is_requested else None, zone),
-            stopped_before=_bound(phase.stabilized_at, zone, end=True),
+            stopped_after=_time_bound(phase.prepared_at if phase.is_rebalance_requested else None, zone),
+            stopped_before=_time_bound(phase.stabilized_at, zone, end=True),
         )
-        bounds = {member_id: _bound(at, zone, end=True) for member_id, at in phase.stopped.items()}
+        bounds = {member_id: _time_bound(at, zone, end=True) for member_id, at in phase.stopped.items()}
         return LoggedStops(eager, {member_id: at for member_id, at in bounds.items() if at is not UNSET})
 
 
@@ -119,7 +119,7 @@ def _drop_oldest(entries: OrderedDict[Any, Any]) -> None:
         entries.popitem(last=False)
 
 
-def _bound(timestamp: LogTimestamp | None, zone: int, *, end: bool = False) -> int | UnsetType:
+def _time_bound(timestamp: LogTimestamp | None, zone: int, *, end: bool = False) -> int | UnsetType:
     """Return the earliest possible time (ms) of a timestamp in the coordinator's log; ``end``: the latest."""
     if timestamp is None:
         return UNSET
@@ -133,15 +133,15 @@ _MAX_PENDING_EVIDENCE: Final = 1000
 #: The longest time (ms) from a coordinator move to a rebalance that may result from the move: two default session
 #: timeouts.
 COORDINATOR_MOVE_MS: Final = 90_000
-_JOINED, _LEFT, _FENCED = "member.joined", "member.left", "member.fenced"
+_JOIN_TYPE, _LEAVE_TYPE, _FENCE_TYPE = "member.joined", "member.left", "member.fenced"
 _CAUSE_BY_MESSAGE: Final = {
-    MessageKind.MEMBER_JOINED: _JOINED,
-    MessageKind.MEMBER_LEFT: _LEFT,
-    MessageKind.MEMBER_FENCED: _FENCED,
+    MessageKind.MEMBER_JOINED: _JOIN_TYPE,
+    MessageKind.MEMBER_LEFT: _LEAVE_TYPE,
+    MessageKind.MEMBER_FENCED: _FENCE_TYPE,
     MessageKind.SUBSCRIPTION_CHANGED: "member.subscription_changed",
 }
 _DEPARTURE_MESSAGES: Final = frozenset({MessageKind.MEMBER_LEFT, MessageKind.MEMBER_FENCED})
-_REASON_KINDS: Final = {ReasonKind.JOINED: _JOINED, ReasonKind.LEFT: _LEFT, ReasonKind.FENCED: _FENCED}
+_REASON_KINDS: Final = {ReasonKind.JOINED: _JOIN_TYPE, ReasonKind.LEFT: _LEAVE_TYPE, ReasonKind.FENCED: _FENCE_TYPE}
 _MESSAGES_WITH_NUMBER: Final = frozenset({MessageKind.STABILIZED, MessageKind.GROUP_EMPTY, MessageKind.EPOCH_BUMPED})
 
 
@@ -242,7 +242,7 @@ class GroupReasons:
         is_rejoin = event.kind is MessageKind.MEMBER_JOINED and event.protocol == "classic" and not event.instance_id
         item = _make_evidence(event.reason, event.member_ids, None if is_rejoin else _CAUSE_BY_MESSAGE[event.kind])
         if event.kind is MessageKind.MEMBER_FENCED and group.away.intersection(event.member_ids):
-            item = _make_evidence(f"temporarily left the group, {event.reason}", event.member_ids, _LEFT)
+            item = _make_evidence(f"temporarily left the group, {event.reason}", event.member_ids, _LEAVE_TYPE)
         if event.late and group.prepared_at is None and group.last is not None:
             # The generation's line precedes this line.
             evidence = [*self._evidence_by_round.get((event.group_id, group.last), ())]
@@ -291,7 +291,7 @@ def _add_evidence(evidence: list[Evidence], item: Evidence) -> None:
         return
     for index, earlier in enumerate(evidence):
         if item.kind is not None and (earlier.kind, earlier.member_ids) == (item.kind, item.member_ids):
-            if item.kind == _FENCED:
+            if item.kind == _FENCE_TYPE:
                 evidence[index] = item
             return
     explained = {member_id for earlier in evidence if earlier.kind == item.kind for member_id in earlier.member_ids}

@@ -116,7 +116,7 @@ _LOGGER_NAME: Final = (
 _LEADING_LOGGER_PATTERN: Final = re.compile(rf"(?<![\w.$])(?!GroupCoordinator (?:id=)?[0-9]){_LOGGER_NAME}")
 _TRAILING_LOGGER_PATTERN: Final = re.compile(rf"\s+[(\[]{_LOGGER_NAME}[)\]]")
 #: The thread after the message (``%t``), and an empty thread context (``%X``).
-_TRAILING_THREAD: Final = re.compile(
+_TRAILING_THREAD_NAME: Final = re.compile(
     r"\s+(?:[\[(](?:data-plane-|control-plane-)?"
     r"(?:kafka-request-handler|group-coordinator|group-metadata-manager|executor-|kafka-scheduler|"
     r"metadata-loader|broker-|quorum-controller|pool-|main)[^\[\]()]*[\])]|\{\})\s*\Z"
@@ -128,7 +128,7 @@ _TRAILING_BRACKETS: Final = re.compile(r"(?:\s+(?:\[[^\[\]]*\]|\{[^{}]*\}))+\Z")
 _QUOTED_TEXT: Final = re.compile(r'(?:[^"\\]|\\.|"")*')
 
 
-class Text(NamedTuple):
+class LogText(NamedTuple):
     """A text in a log line that may contain a coordinator's message.
 
     Attributes:
@@ -141,19 +141,19 @@ class Text(NamedTuple):
     fields: dict[str, Any]
 
 
-def texts(line: str) -> Iterator[Text]:
+def texts(line: str) -> Iterator[LogText]:
     """Yield the texts in a log line: the line itself, or every string of the JSON in the line."""
     yield from _texts(COLOUR_CODES.sub("", line) if "\x1b" in line else line, None, {}, 0)
 
 
-def _texts(value: object, outer: LogTimestamp | None, fields: dict[str, Any], depth: int) -> Iterator[Text]:
+def _texts(value: object, outer: LogTimestamp | None, fields: dict[str, Any], depth: int) -> Iterator[LogText]:
     if isinstance(value, str):
         json_start = _JSON_START.search(value) if depth < _MAX_JSON_DEPTH and "payload: {" not in value else None
         document = read_json(value[json_start.start() :]) if json_start else {}
         if json_start and document:
             yield from _texts(document, last_timestamp(value[: json_start.start()]) or outer, {}, depth)
         else:
-            yield Text(value, outer, fields)
+            yield LogText(value, outer, fields)
     elif isinstance(value, dict) and depth < _MAX_JSON_DEPTH:
         timestamp = field_timestamp(value) or outer
         for nested in value.values():
@@ -179,10 +179,10 @@ def read_line(line: str) -> CoordinatorEvent | None:
     for text in texts(line) if _JSON_START.search(line) else ():
         if (event := read_text(text)) is not None:
             return event
-    return read_text(Text(line, None, {}))
+    return read_text(LogText(line, None, {}))
 
 
-def read_text(text: Text) -> CoordinatorEvent | None:
+def read_text(text: LogText) -> CoordinatorEvent | None:
     """Return the coordinator's event that a text from a log line contains; None if it contains no known message."""
     line = text.text.rstrip()
     if (prefix := _LINE_PREFIX.search(line)) is not None:
@@ -193,7 +193,7 @@ def read_text(text: Text) -> CoordinatorEvent | None:
     return None
 
 
-def _read_message_at(context: Text, line: str, header_end: int, start: int) -> CoordinatorEvent | None:
+def _read_message_at(context: LogText, line: str, header_end: int, start: int) -> CoordinatorEvent | None:
     header, message = line[:header_end], line[start:]
     is_exact = bool(context.fields) and not header
     if header.endswith('"'):
@@ -218,7 +218,7 @@ def _strip_trailer(message: str) -> str:
     if logger_matches:
         return message[: logger_matches[-1].start()].rstrip()
     for _ in range(3):
-        message = _strip_end(message, _TRAILING_THREAD)
+        message = _strip_end(message, _TRAILING_THREAD_NAME)
     return message.rstrip()
 
 

@@ -110,24 +110,24 @@ class LogCounts:
     """Counts of a log's lines; ``not_understood``: lines about rebalances or members without a known message."""
 
     read: int = 0
-    understood: int = 0
-    undated: int = 0
+    understood_messages: int = 0
+    undated_lines: int = 0
     not_understood: int = 0
     example: str = ""
 
     def problem(self, *, is_whole: bool = False) -> str | None:
         """Return a description of the log's problem, or None; a complete log (``is_whole``) needs only few lines."""
         min_lines, min_messages = (1, 1) if is_whole else (_MIN_LINES_FOR_PROBLEM, _MIN_MESSAGES_FOR_PROBLEM)
-        if not self.understood and (self.read >= min_lines or self.not_understood >= min_messages):
+        if not self.understood_messages and (self.read >= min_lines or self.not_understood >= min_messages):
             shown = f"; such as: {self.example}" if self.example else ""
             return (
                 f"none of {self.read} lines is a group coordinator's message that is understood{shown} "
                 f"(known: messages of Kafka 2.0 to 4.3, in {KNOWN_LAYOUTS})"
             )
-        if self.undated == self.understood >= min_messages:
+        if self.undated_lines == self.understood_messages >= min_messages:
             return (
-                f"none of {self.understood} messages has a timestamp that can be read: the log shows reasons, no "
-                "times (known: ISO 8601, log4j's DATE, seconds and milliseconds since the epoch)"
+                f"none of {self.understood_messages} messages has a timestamp that can be read: the log shows reasons, "
+                "no times (known: ISO 8601, log4j's DATE, seconds and milliseconds since the epoch)"
             )
         return None
 
@@ -150,15 +150,15 @@ class BrokerLog:
     def _events(self, lines: Iterable[tuple[int, str]]) -> list[CoordinatorEvent]:
         events = [event for _, line in lines if (event := self._event(line)) is not None]
         self.counts.read = self._scanner.read
-        if not self.counts.example and not self.counts.understood:
+        if not self.counts.example and not self.counts.understood_messages:
             self.counts.example = self._scanner.first[:_EXAMPLE_LENGTH]
         return events
 
     def _event(self, line: str) -> CoordinatorEvent | None:
         event = read_line(line)
         if event is not None:
-            self.counts.understood += 1
-            self.counts.undated += event.timestamp is None
+            self.counts.understood_messages += 1
+            self.counts.undated_lines += event.timestamp is None
         elif "ebalanc" in line or "LeaveGroup" in line or "[GroupId" in line:
             self.counts.not_understood += 1
             if self.counts.not_understood == 1:

@@ -155,8 +155,7 @@ OPENING_TEXTS: Final = tuple(dict.fromkeys(re.split(r"[{<^]", message.template, 
 
 def _needle(template: str) -> str:
     """Return the longest literal text in a template, which every message of the template contains."""
-    without_optional = re.sub(r"<[^>]*>|\.$", "{}", template)
-    return max(re.split(r"\{\w*\}|\^", without_optional), key=len)
+    return max(re.split(r"\{\w*\}|\^", re.sub(r"<[^>]*>|\.$", "{}", template)), key=len)
 
 
 _TEMPLATES: Final = tuple((entry, _needle(entry.template), compile_template(entry.template)) for entry in MESSAGES)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from assignors.assignment import minus, union
-from streaming.collect.coordinator.schema import Field, MalformedRecord, Read, Reader, merged, read_fields, versioned
+from assignors.assignment import subtract, union
+from streaming.collect.coordinator.schema import Decoder, Field, MalformedRecord, Reader, merged, read_fields, versioned
 from streaming.records.events import CONNECTOR, Holding
 
 #: ``protocolType`` of Connect's groups.
@@ -50,7 +50,7 @@ def running_tasks(owned: Holding, assignment: WorkerAssignment, protocol: str | 
     """Return the tasks that a worker runs after a generation; ``owned``: the tasks that it ran before."""
     if SUBPROTOCOL_VERSIONS.get(protocol or "", 0) < _INCREMENTAL:
         return assignment.assigned
-    kept = minus(owned, assignment.revoked)
+    kept = subtract(owned, assignment.revoked)
     return {name: list(tasks) for name, tasks in sorted(union(kept, assignment.assigned).items())}
 
 
@@ -63,11 +63,11 @@ def _open(data: bytes, protocol: str | None) -> Reader:
     return reader
 
 
-def _read_optional(read: Read, default: Callable[[], Any]) -> Read:
+def _read_optional(read: Decoder, default: Callable[[], Any]) -> Decoder:
     return lambda reader, what: read(reader, what) if reader.bytes_left or reader.version < _INCREMENTAL else default()
 
 
-def _read_work(reader: Reader, what: str) -> Holding:
+def _read_connect_work(reader: Reader, what: str) -> Holding:
     def connector() -> tuple[str, list[int]]:
         name = reader.string(f"{what}.connector")
         tasks = reader.array(f"{what}.tasks", lambda: reader.int32(f"{what}.tasks"))
@@ -89,7 +89,7 @@ _ASSIGNMENT_FIELDS = (
     Field("leader", Reader.string),
     Field("leaderUrl", Reader.string),
     Field("configOffset", Reader.int64),
-    Field("assignment", _read_optional(_read_work, dict), "assigned"),
-    Field("revoked", _read_optional(_read_work, dict), "revoked", since=_INCREMENTAL),
+    Field("assignment", _read_optional(_read_connect_work, dict), "assigned"),
+    Field("revoked", _read_optional(_read_connect_work, dict), "revoked", since=_INCREMENTAL),
     Field("delay", _read_optional(Reader.int32, lambda: 0), "delay_ms", since=_INCREMENTAL),
 )

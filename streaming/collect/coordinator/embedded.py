@@ -23,7 +23,7 @@ from streaming.collect.coordinator.schema import MalformedRecord, Reader, merged
 from streaming.records.events import MAX_TIMESTAMP, Partitions
 
 #: The first versions of a subscription with a generation (KIP-792) and with a rack (KIP-881).
-_WITH_GENERATION, _WITH_RACK = 2, 3
+_GENERATION_VERSION, _RACK_VERSION = 2, 3
 #: The assignor name of Kafka Streams members.
 STREAMS_ASSIGNOR = "stream"
 _MAX_STREAMS_VERSION = 11
@@ -45,8 +45,8 @@ def read_subscription(data: bytes, protocol: str | None) -> dict[str, Any]:
     # Some clients write version 1 without its field; Kafka's own leader refuses those.
     if reader.version >= 1 and reader.bytes_left:
         owned = _partitions(reader, "ownedPartitions")
-        generation = reader.int32("generationId") if reader.version >= _WITH_GENERATION else -1
-        rack = (reader.nullable_string("rackId") or None) if reader.version >= _WITH_RACK else None
+        generation = reader.int32("generationId") if reader.version >= _GENERATION_VERSION else -1
+        rack = (reader.nullable_string("rackId") or None) if reader.version >= _RACK_VERSION else None
     if protocol == "sticky" and user_data:
         # As StickyAssignor.deserializeTopicPartitionAssignment: malformed data means no owned partitions.
         owned, generation, assignor_data = {}, -1, Reader(user_data)

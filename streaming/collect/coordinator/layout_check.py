@@ -41,7 +41,7 @@ class LayoutCheck:
         self._unusable_count = 0
         self._is_kafka = False
 
-    def used(self) -> None:
+    def mark_used(self) -> None:
         """Record that the topic has Kafka's layout, because a group record could be decoded."""
         self._is_kafka = True
 

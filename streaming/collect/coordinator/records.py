@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 from streaming.collect.coordinator import classic, modern, schema
 from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.modern import STABLE, EpochGroupKind, GroupRecordPart
-from streaming.collect.coordinator.schema import Field, Read, Reader, Value, strings, structs
+from streaming.collect.coordinator.schema import Decoder, Field, Reader, Value, strings, structs
 from streaming.records.events import ObservedMember
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -22,7 +22,7 @@ _COMMIT_TYPES = (b"\x00\x00", b"\x00\x01")
 _MIN_KEY_BYTES = 10
 #: Length without metadata of OffsetCommitValue 3, as Kafka 2.1 to 4.x write it: int16 version, int64 offset, int32
 #: leaderEpoch, metadata as a string after its int16 length (-1: null), int64 commitTimestamp.
-_PLAIN_BYTES = 24
+_PLAIN_VALUE_BYTES = 24
 _NULL = 0xFFFF
 
 
@@ -76,7 +76,7 @@ _COMMIT_TYPE = _RecordType(
 )
 
 
-def _partitions_reader(name: str, read: Read) -> Read:
+def _partitions_reader(name: str, read: Decoder) -> Decoder:
     entries = structs(
         Field(name, read, "key"),
         Field("partitions", Reader.partitions, "numbers"),
@@ -138,13 +138,13 @@ def _metadata(
 
 _INSTANCE_ID = Field("instanceId", Reader.nullable_string, "group_instance_id")
 _RACK = Field("rackId", Reader.nullable_string, "rack_id")
-_CLIENT = (Field("clientId", Reader.string, "client_id"), Field("clientHost", Reader.string, "client_host"))
+_CLIENT_FIELDS = (Field("clientId", Reader.string, "client_id"), Field("clientHost", Reader.string, "client_host"))
 _TOPICS = Field("subscribedTopicNames", strings, "topics")
 _REBALANCE_TIMEOUT = Field("rebalanceTimeoutMs", Reader.int32, "rebalance_timeout_ms")
 _EPOCH_FIELD = Field("epoch", Reader.int32, "value")
 _TARGET_EPOCH = Field("assignmentEpoch", Reader.int32, "value")
 _TARGET_PARTITIONS = Field("topicPartitions", _PARTITIONS, "value")
-_ASSIGNED = Field("assignedPartitions", _PARTITIONS, "active")
+_ASSIGNED_FIELD = Field("assignedPartitions", _PARTITIONS, "active")
 _TASK_FIELDS = tuple(Field(f"{role}Tasks", _TASKS, role) for role in ("active", "standby", "warmup"))
 
 
@@ -190,7 +190,7 @@ _TYPES = {
         "subscriptions",
         _INSTANCE_ID,
         _RACK,
-        *_CLIENT,
+        *_CLIENT_FIELDS,
         _TOPICS,
         Field("subscribedTopicRegex", lambda reader, what: reader.nullable_string(what) or None, "regex"),
         _REBALANCE_TIMEOUT,
@@ -203,14 +203,14 @@ _TYPES = {
         "consumer",
         "assignments",
         *_progress(STABLE, "UNREVOKED_PARTITIONS", "UNRELEASED_PARTITIONS"),
-        _ASSIGNED,
+        _ASSIGNED_FIELD,
         Field("partitionsPendingRevocation", _PARTITIONS, "pending_revocation"),
     ),
-    10: _record("share", "subscriptions", _RACK, *_CLIENT, _TOPICS),
+    10: _record("share", "subscriptions", _RACK, *_CLIENT_FIELDS, _TOPICS),
     11: _record("share", "epoch", _EPOCH_FIELD),
     12: _record("share", "target_epoch", _TARGET_EPOCH),
     13: _record("share", "targets", _TARGET_PARTITIONS),
-    14: _record("share", "assignments", *_progress(STABLE), _ASSIGNED),
+    14: _record("share", "assignments", *_progress(STABLE), _ASSIGNED_FIELD),
     16: _record("consumer", "regexes", Field("topics", strings, "value")),
     17: _record(
         "streams",
@@ -225,7 +225,7 @@ _TYPES = {
         "subscriptions",
         _INSTANCE_ID,
         _RACK,
-        *_CLIENT,
+        *_CLIENT_FIELDS,
         _REBALANCE_TIMEOUT,
         Field("topologyEpoch", Reader.int32),
         Field("processId", Reader.string, "process_id"),
@@ -288,10 +288,10 @@ def read_plain_commit(key: bytes | None, value: bytes | None) -> OffsetCommit | 
         return None
     timestamp = offset = None
     if value is not None:
-        if value[:2] != b"\x00\x03" or len(value) < _PLAIN_BYTES:
+        if value[:2] != b"\x00\x03" or len(value) < _PLAIN_VALUE_BYTES:
             return None
         metadata = value[14] << 8 | value[15]
-        if len(value) != _PLAIN_BYTES + (0 if metadata == _NULL else metadata) or not value[16:-8].isascii():
+        if len(value) != _PLAIN_VALUE_BYTES + (0 if metadata == _NULL else metadata) or not value[16:-8].isascii():
             return None
         timestamp = int.from_bytes(value[-8:], signed=True)
         offset = int.from_bytes(value[2:10], signed=True)

@@ -157,14 +157,14 @@ class Reader:
 #: Kafka counts versions of a record type from 0, one per change; a number above this comes from another system.
 _MAX_PLAUSIBLE_VERSION = 99
 #: A function that reads one field; its second argument is the field's full name for error messages.
-Read = Callable[[Reader, str], Any]
+Decoder = Callable[[Reader, str], Any]
 
 
 class Field(NamedTuple):
     """A field of a struct on the wire: the attribute that stores it (``to``; None: skip it), and its first version."""
 
     name: str
-    read: Read
+    read: Decoder
     to: str | None = None
     since: int = 0
 
@@ -216,7 +216,7 @@ def versioned(data: bytes) -> Reader:
     return reader
 
 
-def structs(*fields: Field, factory: Callable[..., Any] = dict) -> Read:
+def structs(*fields: Field, factory: Callable[..., Any] = dict) -> Decoder:
     """Return a function that reads an array of structs; it calls ``factory`` with the fields of each struct."""
 
     def read_struct(reader: Reader, what: str) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from streaming.collect.lifecycle import BaseCollector, state_event
 from streaming.collect.metrics import PollMetrics
 from streaming.collect.polling.group import OTHER_COLLECTOR_SECONDS, UNKNOWN, PolledGroup, poll, resumed, shows_change
-from streaming.collect.polling.requests import GroupListing, GroupRequests, ListedState, Reply, Unanswered
+from streaming.collect.polling.requests import GroupListing, GroupRequests, ListedState, NoAnswer, Reply
 from streaming.collect.polling.resume import OtherCollectors, read_published_state
 from streaming.collect.polling.schedule import RequestLimits, RequestSchedule
 from streaming.collect.rebalances import REBALANCING_STATES, STABLE_STATES, KnownGroup, ListedGroup, Rebalances
@@ -57,7 +57,7 @@ class PollingCollector(BaseCollector):
         self._contact, self._unanswered_groups = ContactState(), set[str]()
         self._deferred_until: dict[str, float] = {}
         # Groups with another event since the last ListGroups request, or since the request for their description.
-        self._newer_groups_of_list, self._newer_groups_of_answers = set[str](), set[str]()
+        self._newer_groups_in_list, self._newer_groups_in_answers = set[str](), set[str]()
         self._is_unreachable = self._is_list_complete = False
         _log.info("polling groups with at most %g requests per second", self._request_limits.requests)
         while self._should_continue():
@@ -79,9 +79,9 @@ class PollingCollector(BaseCollector):
     def _request(self) -> None:
         now = time.monotonic()
         if now >= self._list_due_at and not self._requests.is_pending(None):
-            self._schedule.spend(self._brokers, now)
+            self._schedule.deduct_requests(self._brokers, now)
             self._list_due_at = now + self._request_limits.list_interval(self._brokers)
-            self._newer_groups_of_list.clear()
+            self._newer_groups_in_list.clear()
             self._requests.list()
         self._requests.describe(self._schedule.take(now))
 
@@ -91,7 +91,7 @@ class PollingCollector(BaseCollector):
                 return self._apply_description(reply)
             case GroupListing():
                 self._apply_list(reply)
-            case Unanswered():
+            case NoAnswer():
                 self._handle_failure(reply)
         return None
 
@@ -104,11 +104,11 @@ class PollingCollector(BaseCollector):
         self._metrics.descriptions.inc()
         if answer.state not in STABLE_STATES:
             self._member_ids[group_id] = frozenset(member.member_id for member in answer.members)
-        if group_id in self._newer_groups_of_answers:
-            self._newer_groups_of_answers.discard(group_id)
+        if group_id in self._newer_groups_in_answers:
+            self._newer_groups_in_answers.discard(group_id)
             self._schedule.record_answer(group_id, "flux", now)
             return None
-        self._newer_groups_of_list.add(group_id)
+        self._newer_groups_in_list.add(group_id)
         before = self._group(group_id)
         group, event = poll(before, answer, int(time.time() * 1000), self._source)
         if event is None:
@@ -147,10 +147,10 @@ class PollingCollector(BaseCollector):
         """
         group_id = event.data.group_id
         self._deferred_until.pop(group_id, None)
-        self._newer_groups_of_list.add(group_id)
+        self._newer_groups_in_list.add(group_id)
         self._rebalances.observed(event.data)
         if self._requests.is_pending(group_id):
-            self._newer_groups_of_answers.add(group_id)
+            self._newer_groups_in_answers.add(group_id)
         self._groups[group_id] = resumed(event)
 
     def _must_wait(self, group: str, now: float) -> bool:
@@ -175,7 +175,7 @@ class PollingCollector(BaseCollector):
                 # confluent-kafka has no names for the states of groups with epochs.
                 state = item.state if item.state in REBALANCING_STATES else REBALANCING_STATES[-1]
                 rebalancing[group_id] = ListedGroup(state, self._member_ids.get(group_id))
-                if group_id not in self._newer_groups_of_list:
+                if group_id not in self._newer_groups_in_list:
                     before = self._listed_at_ms if group_id in self._listed_groups else None
                     group = self._groups[group_id] = group.with_rebalance(item.state, moment, before)
             if shows_change(group, item.state):
@@ -201,7 +201,7 @@ class PollingCollector(BaseCollector):
                 if group.view is None:
                     self._groups.pop(group_id, None)
 
-    def _handle_failure(self, reply: Unanswered) -> None:
+    def _handle_failure(self, reply: NoAnswer) -> None:
         group_id, error, now = reply.group_id, reply.error.str(), time.monotonic()
         if (name := reply.error.name()).endswith("_AUTHORIZATION_FAILED"):
             topics, group = Permission("Describe", "*", "topic"), Permission("Describe", group_id or "*", "group")
@@ -211,7 +211,7 @@ class PollingCollector(BaseCollector):
             self._log_contact(error)
             self._list_due_at = now + 2.0
             return
-        self._newer_groups_of_answers.discard(group_id)
+        self._newer_groups_in_answers.discard(group_id)
         self._schedule.record_answer(group_id, "nothing", now)
         if not self._unanswered_groups and not self._is_unreachable:
             _log.warning("group %s: its coordinator does not answer (%s): waiting for an answer", group_id, error)

@@ -56,14 +56,14 @@ class GroupListing(NamedTuple):
     trouble: tuple[KafkaError, ...] = ()
 
 
-class Unanswered(NamedTuple):
+class NoAnswer(NamedTuple):
     """A failed request: for the description of a group, or (``group_id`` None) for the list of groups."""
 
     group_id: str | None
     error: KafkaError
 
 
-Reply = GroupObserved | GroupListing | Unanswered
+Reply = GroupObserved | GroupListing | NoAnswer
 
 
 class GroupRequests:
@@ -81,7 +81,7 @@ class GroupRequests:
         self._completed_requests: queue.SimpleQueue[tuple[int, str | None, Future[Any]]] = queue.SimpleQueue()
         #: When each request times out, by the monotonic clock.
         self._deadlines: dict[str | None, float] = {}
-        self._seconds = _FIRST_TIMEOUT_SECONDS
+        self._timeout_s = _FIRST_TIMEOUT_SECONDS
         self._group_of_renewal: str | None = None
         self._client = 0
         self._admin = kafka_admin.AdminClient(confluent_config(kafka))
@@ -105,7 +105,7 @@ class GroupRequests:
         """Request each group's description separately, so that a hanging coordinator delays only its own groups."""
         for group_id in groups:
             futures = self._admin.describe_consumer_groups([group_id], request_timeout=_UNREACHED_TIMEOUT_SECONDS)
-            self._add_pending(group_id, futures[group_id], self._seconds)
+            self._add_pending(group_id, futures[group_id], self._timeout_s)
 
     def replies(self, wait: float) -> Iterator[Reply]:
         """Yield answers, and requests that timed out; wait up to ``wait`` seconds for the first answer."""
@@ -115,7 +115,7 @@ class GroupRequests:
         if lost:  # the client itself reported an error, not a broker
             self._renew_client(lost[-1])
         elif self._group_of_renewal in results:
-            self._seconds = _FIRST_TIMEOUT_SECONDS
+            self._timeout_s = _FIRST_TIMEOUT_SECONDS
         yield from replies
 
     def _received_replies(self, wait: float) -> Iterator[Reply]:
@@ -134,14 +134,14 @@ class GroupRequests:
         now = time.monotonic()
         for group_id in [group_id for group_id, by in self._deadlines.items() if by <= now]:
             del self._deadlines[group_id]
-            yield Unanswered(group_id, KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - librdkafka's own codes are spelled so
+            yield NoAnswer(group_id, KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - librdkafka's own codes are spelled so
 
     def _renew_client(self, group_id: str | None) -> None:
         """Replace the client, which lost a request, by a new one, and send the pending requests again."""
         pending, self._deadlines = self._deadlines, {}
         self._client += 1
         self._admin = kafka_admin.AdminClient(confluent_config(self._kafka))
-        self._group_of_renewal, self._seconds = group_id, min(2 * self._seconds, REQUEST_TIMEOUT_SECONDS)
+        self._group_of_renewal, self._timeout_s = group_id, min(2 * self._timeout_s, REQUEST_TIMEOUT_SECONDS)
         if None in pending:
             self.list()
         self.describe(group_id for group_id in pending if group_id is not None)
@@ -153,7 +153,7 @@ class GroupRequests:
 
 
 def _errors_in(reply: Reply) -> tuple[KafkaError, ...]:
-    return (reply.error,) if isinstance(reply, Unanswered) else reply.trouble if isinstance(reply, GroupListing) else ()
+    return (reply.error,) if isinstance(reply, NoAnswer) else reply.trouble if isinstance(reply, GroupListing) else ()
 
 
 def _reply(group_id: str | None, future: Future[Any]) -> Reply:
@@ -164,9 +164,9 @@ def _reply(group_id: str | None, future: Future[Any]) -> Reply:
         problem: KafkaError = error.args[0]
         if problem.code() == KafkaError._DESTROY:  # noqa: SLF001 - its word for an answer that it can't read
             problem = KafkaError(KafkaError.INVALID_RECORD, "a member's assignment can't be read")
-        return Unanswered(group_id, problem)
+        return NoAnswer(group_id, problem)
     except MalformedRecord as error:
-        return Unanswered(group_id, KafkaError(KafkaError.INVALID_RECORD, str(error)))
+        return NoAnswer(group_id, KafkaError(KafkaError.INVALID_RECORD, str(error)))
 
 
 def listing(result: Any) -> GroupListing:

@@ -18,7 +18,7 @@ _LIST_INTERVAL_PER_BROKER: Final = 2
 #: The part of the request budget that list requests may use.
 _LIST_BUDGET_SHARE: Final = 0.5
 #: The content of an answer: a rebalance or a change (``flux``), no change (``rest``), or no answer (``nothing``).
-AnswerContent = Literal["flux", "rest", "nothing"]
+AnswerKind = Literal["flux", "rest", "nothing"]
 
 
 class RequestLimits(NamedTuple):
@@ -73,7 +73,7 @@ class RequestSchedule:
         self._refilled_at = now
         return self._budget
 
-    def spend(self, requests: int, now: float) -> None:
+    def deduct_requests(self, requests: int, now: float) -> None:
         """Deduct requests that are sent for other purposes from the budget of requests."""
         self._refill_budget(now)
         self._budget -= requests
@@ -115,7 +115,7 @@ class RequestSchedule:
             taken.append(group_id)
         return taken
 
-    def record_answer(self, group_id: str, kind: AnswerContent, now: float) -> None:
+    def record_answer(self, group_id: str, kind: AnswerKind, now: float) -> None:
         """Schedule the group's next request by the content of its last answer; ``nothing``: there was no answer."""
         slot = self._slots.get(group_id)
         if slot is None:

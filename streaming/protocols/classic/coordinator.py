@@ -12,7 +12,7 @@ from msgspec import structs
 from assignors.assignment import normalize
 from streaming.protocols import vocabulary, vote
 from streaming.protocols.classic import step as classic
-from streaming.protocols.vocabulary import GONE, LIVE, NOTHING, Stage
+from streaming.protocols.vocabulary import GONE_STAGES, LIVE, NOTHING, Stage
 
 
 def join_group(step: classic.ClassicStep, event: classic.JoinGroup) -> None:
@@ -122,7 +122,7 @@ def _handle_joins(step: classic.ClassicStep, names: Sequence[str], new: Sequence
         prepare(step)
 
 
-def initial_delay_over(step: classic.ClassicStep, event: classic.InitialDelayOver) -> None:
+def end_initial_delay(step: classic.ClassicStep, event: classic.InitialDelayOver) -> None:
     """Extend a group's initial delay if members joined, at most to the rebalance timeout; else end the join phase."""
     if event.attempt != step.group.attempt or not step.group.initial:
         return
@@ -228,10 +228,10 @@ def sync_group(step: classic.ClassicStep, event: classic.SyncGroup) -> None:
     elif step.group.phase is classic.ClassicPhase.COMPLETING:
         if step.group.leader not in names:
             for name in names:
-                step.update(name, synced=True, contact_at=step.at)
+                step.update(name, is_synced=True, contact_at=step.at)
             return
         now = set(names)
-        waiting = [name for name, member in step.members.items() if member.synced or name in now]
+        waiting = [name for name, member in step.members.items() if member.is_synced or name in now]
         assign(step, now)
         step.reply(waiting)
 
@@ -241,7 +241,7 @@ def sync_timeout(step: classic.ClassicStep, event: classic.SyncTimeout) -> None:
     is_completing = step.group.phase is classic.ClassicPhase.COMPLETING
     if event.attempt != step.group.attempt or not (is_completing or step.group.phase is classic.ClassicPhase.STABLE):
         return
-    silent = {name: member.stage for name, member in step.group_members().items() if not member.synced}
+    silent = {name: member.stage for name, member in step.group_members().items() if not member.is_synced}
     late = [name for name, at in silent.items() if at is Stage.SYNCING or (is_completing and at is not Stage.STABLE)]
     if late:
         _remove_members_with_reason(step, late, "member.fenced")
@@ -260,7 +260,7 @@ def assign(step: classic.ClassicStep, synced_members: Container[str] = ()) -> No
         share = shares.get(name) or NOTHING
         share = member.assigned if share == member.assigned else normalize(share)
         at = step.at if name in synced_members else member.contact_at
-        step.members[name] = structs.replace(member, assigned=share, synced=False, contact_at=at, part=generation)
+        step.members[name] = structs.replace(member, assigned=share, is_synced=False, contact_at=at, part=generation)
     step.set_fields(phase=classic.ClassicPhase.STABLE, topics_at_assignment=step.group.topics)
 
 
@@ -268,7 +268,7 @@ def leave_group(step: classic.ClassicStep, event: classic.LeaveGroup) -> None:
     """Handle LeaveGroup requests: remove the members that sent them at once."""
     names = step.waiting(event, (Stage.LEAVING,))
     if names:
-        _remove(step, names, "member.left")
+        _remove_members(step, names, "member.left")
 
 
 def session_expired(step: classic.ClassicStep, event: classic.SessionExpired) -> None:
@@ -276,10 +276,10 @@ def session_expired(step: classic.ClassicStep, event: classic.SessionExpired) ->
     names = step.waiting(event, (Stage.CRASHED, Stage.AWAY, Stage.FROZEN))
     names = [name for name in names if step.members[name].counted]
     if names:
-        _remove(step, names, "member.fenced")
+        _remove_members(step, names, "member.fenced")
 
 
-def _remove(step: classic.ClassicStep, names: Sequence[str], kind: str) -> None:
+def _remove_members(step: classic.ClassicStep, names: Sequence[str], kind: str) -> None:
     were_members = any(step.members[name].is_member for name in names)
     _remove_members_with_reason(step, names, kind)
     if were_members and step.group.phase in (classic.ClassicPhase.STABLE, classic.ClassicPhase.COMPLETING):
@@ -293,7 +293,7 @@ def _remove_members_with_reason(step: classic.ClassicStep, names: Sequence[str],
     gone = [name for name in names if step.members[name].is_member]
     for name in names:
         member = step.members[name]
-        if member.stage in GONE:
+        if member.stage in GONE_STAGES:
             del step.members[name]
         else:
             step.members[name] = structs.replace(classic.without_membership(member), call=member.call + 1)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from assignors.assignment import minus, select_topics
+from assignors.assignment import select_topics, subtract
 from assignors.connect import incremental
 from assignors.model import Topic, TopicPartitions
 from streaming.protocols import vocabulary, vote
@@ -92,12 +92,12 @@ def assigned(step: classic.ClassicStep, event: classic.Assigned) -> None:
         step.join(again)
 
 
-def _end_delay(step: classic.ClassicStep, event: classic.DelayOver) -> None:
+def _end_delay(step: classic.ClassicStep, event: classic.DelayPassed) -> None:
     if event.generation != step.group.generation:
         return
     # A worker counts the delay from when it receives its assignment (``DistributedHerder.RebalanceListener``).
     if any(member.stage is Stage.SYNCING for member in step.members.values()):
-        step.later(classic.DelayOver(step.network(), event.generation))
+        step.later(classic.DelayPassed(step.network(), event.generation))
     step.join(name for name, member in step.members.items() if member.stage is Stage.STABLE)
 
 
@@ -131,8 +131,8 @@ COORDINATOR_TABLE: Table = {
     **rows((_PREPARING,), *_JOIN, (_PREPARING, _COMPLETING)),
     **rows((_COMPLETING,), *_JOIN, (_COMPLETING, _PREPARING), "new or changed member"),
     **rows((_STABLE,), *_JOIN, (_STABLE, _PREPARING, _COMPLETING), "new member, leader, changed"),
-    **rows((_PREPARING,), classic.InitialDelayOver, coordinator.initial_delay_over, (_PREPARING, _COMPLETING, _EMPTY)),
-    **rows((_EMPTY, _COMPLETING, _STABLE), classic.InitialDelayOver, coordinator.initial_delay_over),
+    **rows((_PREPARING,), classic.InitialDelayOver, coordinator.end_initial_delay, (_PREPARING, _COMPLETING, _EMPTY)),
+    **rows((_EMPTY, _COMPLETING, _STABLE), classic.InitialDelayOver, coordinator.end_initial_delay),
     **rows((_PREPARING,), classic.JoinTimeout, coordinator.join_timeout, (_PREPARING, _COMPLETING, _EMPTY)),
     **rows((_EMPTY, _COMPLETING, _STABLE), classic.JoinTimeout, coordinator.join_timeout),
     **rows((_COMPLETING,), classic.SyncGroup, coordinator.sync_group, (_COMPLETING, _STABLE), "of the leader"),
@@ -149,7 +149,7 @@ COORDINATOR_TABLE: Table = {
     **rows(_ALL_PHASES, classic.Assigned, assigned),
     **rows(_ALL_PHASES, TopicsChanged, topics_changed),
     **rows(_ALL_PHASES, classic.MetadataSeen, _apply_metadata),
-    **rows(_ALL_PHASES, classic.DelayOver, _end_delay),
+    **rows(_ALL_PHASES, classic.DelayPassed, _end_delay),
     **rows(_ALL_PHASES, vocabulary.CoordinatorFails, coordinator_fails),
 }
 #: The first version has no sync phase: the coordinator computes the assignment as soon as all members have joined.
@@ -157,7 +157,7 @@ COORDINATOR_V1_TABLE: Table = (
     {
         pair: row._replace(to=tuple(dict.fromkeys(_STABLE if to is _COMPLETING else to for to in row.to)))
         for pair, row in COORDINATOR_TABLE.items()
-        if pair[0] is not _COMPLETING and pair[1] not in (classic.SyncGroup, classic.SyncTimeout, classic.DelayOver)
+        if pair[0] is not _COMPLETING and pair[1] not in (classic.SyncGroup, classic.SyncTimeout, classic.DelayPassed)
     }
     | rows((_STABLE,), classic.MetadataSeen, _apply_metadata, (_STABLE, _PREPARING))
     | rows((_PREPARING, _STABLE), vocabulary.CoordinatorFails, coordinator_fails, (_EMPTY, _PREPARING, _STABLE))
@@ -170,7 +170,7 @@ COORDINATOR_V1_TABLE: Table = (
 class Cooperative(classic.Rules):
     """Rules of cooperative: a member keeps its partitions while it joins, then revokes moved partitions and rejoins."""
 
-    def keeps(self, member: classic.ClassicMember) -> TopicPartitions:
+    def kept_partitions(self, member: classic.ClassicMember) -> TopicPartitions:
         """Return the member's owned partitions of topics to which it still subscribes (``onJoinPrepare``)."""
         if not vote.cooperative(self.assignors(member)):
             return NOTHING
@@ -179,7 +179,7 @@ class Cooperative(classic.Rules):
     def rejoins(self, step: classic.ClassicStep, member: classic.ClassicMember, share: TopicPartitions) -> bool:
         """True if the member must revoke partitions and rejoin (``onJoinComplete``)."""
         del step
-        return share is not member.owned and bool(minus(member.owned, share))
+        return share is not member.owned and bool(subtract(member.owned, share))
 
 
 class EagerV1(classic.Rules):
@@ -237,7 +237,7 @@ def _configured(step: classic.ClassicStep) -> dict[str, int]:
 class IncrementalWorkers(EagerWorkers):
     """Rules of ``connect.protocol = compatible``: workers keep their tasks; lost tasks move after a set delay."""
 
-    def keeps(self, member: classic.ClassicMember) -> TopicPartitions:
+    def kept_partitions(self, member: classic.ClassicMember) -> TopicPartitions:
         """Return all of the worker's tasks, which keep running while the worker joins."""
         return member.owned
 
@@ -266,7 +266,7 @@ class IncrementalWorkers(EagerWorkers):
         revoked = frozenset(ids[worker] for worker, change in answer.changes.items() if change.revoked)
         step.set_fields(memory=ConnectGroupState(leader, incarnation, answer.state, after, revoked))
         if answer.delay_ms > 0:
-            step.later(classic.DelayOver(step.at + answer.delay_ms, generation))
+            step.later(classic.DelayPassed(step.at + answer.delay_ms, generation))
         return {name: done.share() for name, done in after.items()}
 
     def rejoins(self, step: classic.ClassicStep, member: classic.ClassicMember, share: TopicPartitions) -> bool:
@@ -298,7 +298,9 @@ class Classic(StateMachine[classic.ClassicState, classic.ClassicMember]):
         super().__init__(name, setup, COORDINATOR_V1_TABLE if rules.coordinator_assigns else COORDINATOR_TABLE)
         self.rules = rules
 
-    def resume(self, topics: Mapping[str, Topic], held: Sequence[vocabulary.Held], number: int) -> classic.ClassicState:
+    def resume(
+        self, topics: Mapping[str, Topic], held: Sequence[vocabulary.Owner], number: int
+    ) -> classic.ClassicState:
         """Return a stable group of generation ``number`` in which the members own the partitions in ``held``."""
         if not self.rules.subscribes:
             return super().resume(topics, held, number)

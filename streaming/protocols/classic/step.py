@@ -41,7 +41,7 @@ class ClassicMember(vocabulary.MachineMember, frozen=True, gc=False):
     #: True if the member's JoinGroup waits for an answer.
     joined: bool = False
     #: True if the member's SyncGroup waits for an answer.
-    synced: bool = False
+    is_synced: bool = False
     #: Contents of the member's last JoinGroup except topics.
     assignors: tuple[str, ...] = ()
     claim: TopicPartitions = NOTHING
@@ -71,7 +71,7 @@ class ClassicState(vocabulary.ProtocolState, frozen=True):
     #: The topics in the leader's metadata when the leader computed the assignment, None once metadata were refreshed;
     #: and the name, incarnation and subscription of that leader.
     snapshot: frozenset[str] | None = None
-    snapshot_of: tuple[str, int, tuple[str, ...]] = ("", 0, ())
+    snapshot_key: tuple[str, int, tuple[str, ...]] = ("", 0, ())
     #: True during the initial delay of a new group; the remaining delay; True if a member joined during the delay.
     initial: bool = False
     remaining_ms: int = 0
@@ -135,7 +135,7 @@ class MetadataSeen(vocabulary.GroupEvent, frozen=True):
     """The leader has refreshed its metadata, which now have the current topics."""
 
 
-class DelayOver(vocabulary.GroupEvent, frozen=True):
+class DelayPassed(vocabulary.GroupEvent, frozen=True):
     """Event: the scheduled rebalance of a Connect group is due."""
 
     generation: int
@@ -160,7 +160,7 @@ class Rules:
         """Return the assignors in a member's JoinGroup: those that its client lists, or else the group's default."""
         return member.client.assignors or self.default
 
-    def keeps(self, member: ClassicMember) -> TopicPartitions:
+    def kept_partitions(self, member: ClassicMember) -> TopicPartitions:
         """Return the partitions that a member continues to consume while it joins."""
         del member
         return NOTHING
@@ -226,10 +226,10 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         names = list(names)
         self.quiet(names)
         stopped: dict[str, TopicPartitions] = {}
-        members, keeps = self.members, self.rules.keeps
+        members, kept_partitions = self.members, self.rules.kept_partitions
         for name in names:
             member = members[name]
-            keep = keeps(member)
+            keep = kept_partitions(member)
             if keep is not member.owned:
                 stopped[name] = keep
             members[name] = structs.replace(
@@ -239,7 +239,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
                 beat_from=None,
                 contact_at=self.last_contact(member),
                 owned=keep,
-                synced=False,
+                is_synced=False,
             )
         self.consume(stopped)
         if names:
@@ -273,8 +273,8 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         leader = self.members[self.group.leader]
         leadership = (leader.client.name, leader.incarnation, leader.subscription)
         topics, stale = self.subscribed_topics(), self.group.snapshot
-        fresh = stale is None or leadership != self.group.snapshot_of or not topics.issubset(leader.subscription)
-        self.set_fields(snapshot=topics if fresh else stale, snapshot_of=leadership)
+        fresh = stale is None or leadership != self.group.snapshot_key or not topics.issubset(leader.subscription)
+        self.set_fields(snapshot=topics if fresh else stale, snapshot_key=leadership)
 
     # Process lifecycle.
 
@@ -345,5 +345,5 @@ def in_hash_table_order(members: Mapping[str, ClassicMember], most: int) -> list
 
 def without_membership(member: ClassicMember) -> ClassicMember:
     """Return the member without its membership and partitions, as after its removal by the coordinator."""
-    gone = structs.replace(member, is_member=False, pending=False, joined=False, synced=False, member_id="")
+    gone = structs.replace(member, is_member=False, pending=False, joined=False, is_synced=False, member_id="")
     return structs.replace(gone, assigned=NOTHING, claim=NOTHING, owned=NOTHING)

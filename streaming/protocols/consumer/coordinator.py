@@ -6,7 +6,7 @@ heartbeat then computes the target, but not before ``group.consumer.assignment.i
 
 from collections.abc import Iterable, Sequence
 
-from assignors.assignment import common, minus, select_topics
+from assignors.assignment import common, select_topics, subtract
 from streaming.protocols import vote
 from streaming.protocols.consumer import step as consumer
 from streaming.protocols.consumer.migration import downgrade, upgrade
@@ -57,7 +57,7 @@ def _must_rejoin(step: consumer.ConsumerStep, member: consumer.ConsumerMember) -
         return False
     name = member.client.name
     target = select_topics(step.group.targets.get(name, NOTHING), member.subscription)
-    return not common(minus(target, current.assigned), step.held_by_others(name, target))
+    return not common(subtract(target, current.assigned), step.held_by_others(name, target))
 
 
 def _join_and_sync(step: consumer.ConsumerStep, name: str, *, joins: bool) -> None:
@@ -148,7 +148,7 @@ def assign(step: consumer.ConsumerStep, joins: str | None = None) -> None:
     epoch = step.group.group_epoch
     if step.group.target_epoch >= epoch:
         return
-    last = step.group.target_at
+    last = step.group.last_target_ms
     if last is not None and step.at < last + step.timing.assignment_interval_ms:
         return
     targets = step.group.targets
@@ -163,7 +163,7 @@ def assign(step: consumer.ConsumerStep, joins: str | None = None) -> None:
         now = {topic: list(partitions) for topic, partitions in share.items() if partitions}
         after[name] = before if before == now else now
     first = consumer.first_round(step.group.held, after, after)
-    step.set_fields(targets=after, target_epoch=epoch, target_at=step.at, first=first, second=False)
+    step.set_fields(targets=after, target_epoch=epoch, last_target_ms=step.at, first=first, second=False)
 
 
 def _schedule_heartbeats(step: consumer.ConsumerStep, names: Iterable[str] | None = None) -> None:
@@ -208,8 +208,7 @@ def remove(step: consumer.ConsumerStep, names: Sequence[str], kind: str) -> None
     # The coordinator's hash table never shrinks, so its largest size is recorded before the first removal.
     step.set_fields(most=max(step.group.most, len(step.group_members())))
     for name in names:
-        member = step.members[name]
-        if member.stage is Stage.FROZEN:
+        if step.members[name].stage is Stage.FROZEN:
             step.update(name, is_member=False, owned=NOTHING, current=consumer.NO_ASSIGNMENT)
         else:
             del step.members[name]
@@ -217,14 +216,12 @@ def remove(step: consumer.ConsumerStep, names: Sequence[str], kind: str) -> None
         return
     for name in gone:
         step.add_reason(kind, [name])
-    targets = {name: share for name, share in step.group.targets.items() if name not in gone}
-    step.set_fields(targets=targets)
+    step.set_fields(targets={name: share for name, share in step.group.targets.items() if name not in gone})
     if not step.group_members():
         step.set_fields(targets={}, first=None, second=False, outdated=False)
         step.announce({})
     elif step.group.first is not None:
-        first = {name: share for name, share in step.group.first.items() if name not in gone}
-        step.set_fields(first=first)
+        step.set_fields(first={name: share for name, share in step.group.first.items() if name not in gone})
     _schedule_heartbeats(step)
 
 

@@ -77,7 +77,7 @@ class Consumer(StateMachine[consumer.ConsumerState, consumer.ConsumerMember]):
         self.inner = migration.classic_state_machine(setup)
 
     def resume(
-        self, topics: Mapping[str, Topic], held: Sequence[vocabulary.Held], number: int
+        self, topics: Mapping[str, Topic], held: Sequence[vocabulary.Owner], number: int
     ) -> consumer.ConsumerState:
         """Return a group in which all members have reached the target, or a classic group if all members are classic.
 

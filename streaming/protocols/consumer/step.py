@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from assignors.assignment import collect_lists, common, minus, normalize, union
+from assignors.assignment import collect_lists, common, normalize, subtract, union
 from assignors.java import in_timeline_order
 from assignors.model import TopicPartitions
 from streaming.protocols import vocabulary
@@ -54,12 +54,12 @@ def advance(
     if current.state is Reconciliation.UNREVOKED and (owned is None or common(owned, current.revoking)):
         return current
     assigned = common(current.assigned, target)
-    revoking = minus(current.assigned, assigned)
+    revoking = subtract(current.assigned, assigned)
     if revoking and (owned is None or common(owned, revoking)):
         return CurrentAssignment(Reconciliation.UNREVOKED, current.epoch, assigned, revoking)
-    missing = minus(target, assigned)
-    free = minus(missing, blocked)
-    state = Reconciliation.UNRELEASED if minus(missing, free) else Reconciliation.STABLE
+    missing = subtract(target, assigned)
+    free = subtract(missing, blocked)
+    state = Reconciliation.UNRELEASED if subtract(missing, free) else Reconciliation.STABLE
     return CurrentAssignment(state, target_epoch, normalize(union(assigned, free)))
 
 
@@ -76,7 +76,7 @@ def first_round(
             after[name] = target_share
             continue
         keep = common(share, target_share)
-        after[name] = normalize(union(keep, minus(minus(target_share, keep), blocked)))
+        after[name] = normalize(union(keep, subtract(subtract(target_share, keep), blocked)))
     return after
 
 
@@ -119,7 +119,7 @@ class ConsumerState(vocabulary.ProtocolState, frozen=True):
     target_epoch: int = 0
     targets: Mapping[str, TopicPartitions] = {}
     #: Time at which the target was computed; None before the first target.
-    target_at: int | None = None
+    last_target_ms: int | None = None
     #: True if topics changed, so that the next heartbeat bumps the group epoch.
     outdated: bool = False
     #: ``(group epoch, reason of its bump)`` of every epoch that no round has announced yet.
@@ -191,7 +191,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
     def held_by_others(self, name: str, target: TopicPartitions) -> TopicPartitions:
         """Return the partitions of ``target`` that other members own, or still have to give up."""
         blocked = {}
-        for topic, partitions in minus(target, self.members[name].current.assigned).items():
+        for topic, partitions in subtract(target, self.members[name].current.assigned).items():
             owners = self.holders().get(topic, {})
             if taken := [p for p in partitions if owners.get(p, name) != name]:
                 blocked[topic] = taken

@@ -50,7 +50,7 @@ class Play(Generic[_T]):
     group_type: type[RealGroup] = RealGroup
 
 
-def history_of(group: RealGroup) -> GroupHistory:
+def group_history(group: RealGroup) -> GroupHistory:
     """Return the history of a group up to now, from the events and outputs of its monitor."""
     view, log = group.views[LOG], MembershipLog(group.group_id)
     for event in [*view.events]:
@@ -68,18 +68,18 @@ def history_of(group: RealGroup) -> GroupHistory:
     )
 
 
-def advised(scenario: Scenario) -> Play[AdvisedGroup]:
+def advised_play(scenario: Scenario) -> Play[AdvisedGroup]:
     """Return a play (a test of one real group) of a scenario; its result has the group's history after the scenario."""
 
     def run(group: RealGroup) -> AdvisedGroup:
         scenario.apply(group)
-        return AdvisedGroup(group, history_of(group))
+        return AdvisedGroup(group, group_history(group))
 
     return Play(scenario.member_kind, run, scenario.partitions, scenario.group_type)
 
 
 @contextmanager
-def playing(
+def playing_groups(
     plays: Mapping[str, Play[_T]], folder: Path, properties: dict[str, str] | None = None
 ) -> Iterator[dict[str, Future[_T]]]:
     """Run plays (tests of one real group each) at once on one broker; yield the future of each play's result."""
@@ -96,7 +96,7 @@ def playing(
         yield {name: pool.submit(run, name, play) for name, play in plays.items()}
 
 
-class CrowdedGroup(RealGroup):
+class GroupWithSharedInstanceId(RealGroup):
     """A group with more members than partitions."""
 
     def whole(self) -> None:

@@ -24,7 +24,7 @@ class Case:
     """The expected advice of a rule: none about the group ``twin``, and this evidence about the group ``faulty``.
 
     ``kinds``: the evidence names the faulty group's episodes of these kinds; None: not compared. ``figures``: figures
-    that the evidence has at least. ``later_ms``: time from the last change of the group to the advice.
+    that the evidence has at least. ``delay_ms``: time from the last change of the group to the advice.
     """
 
     rule: str
@@ -32,7 +32,7 @@ class Case:
     twin: str
     kinds: tuple[str, ...] | None = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
-    later_ms: int = 0
+    delay_ms: int = 0
 
     @property
     def name(self) -> str:
@@ -51,7 +51,7 @@ CASES: Final = (
     Case("cooperative-assignor", "eager", "cooperative", _RESTARTS),
     Case("consumer-protocol", "eager", "kip-848", _RESTARTS),
     Case("consumer-protocol", "cooperative", "kip-848", _RESTARTS),
-    Case("half-migration", "half migrated", "migrated", later_ms=2 * DAY_MS),
+    Case("half-migration", "half migrated", "migrated", delay_ms=2 * DAY_MS),
     Case("static-membership", "eager", "static", _RESTARTS, {"restarts": 16, "sessionTimeoutMs": 6000}),
     Case("static-membership", "kip-848", "static kip-848", _RESTARTS, {"restarts": 16}),
     Case(
@@ -90,9 +90,9 @@ CASES: Final = (
 )
 
 
-def find_advice(played: AdvisedGroup, rule: str, later_ms: int = 0) -> Advice | None:
+def find_advice(played: AdvisedGroup, rule: str, delay_ms: int = 0) -> Advice | None:
     """Return the advice of a rule for a real group; None if the rule does not fire."""
-    history = replace(played.history, now_ms=played.history.now_ms + later_ms)
+    history = replace(played.history, now_ms=played.history.now_ms + delay_ms)
     return next((advice for advice in advise(history) if advice.rule == rule), None)
 
 
@@ -111,9 +111,9 @@ def wrong_evidence(case: Case, played: AdvisedGroup, advice: Advice) -> list[str
 def write_table(rows: Iterable[tuple[Case, Advice | None, Advice | None]]) -> None:
     """Write a line per rule: its advice about the faulty group, and whether it gave none about the twin."""
     lines = []
-    for case, advice, of_twin in rows:
+    for case, advice, twin_advice in rows:
         verdict = ("silent", "") if advice is None else (advice.severity, "; ".join(e.text for e in advice.evidence))
-        lines.append([case.rule, case.faulty, *verdict, case.twin, "yes" if of_twin is None else "no"])
+        lines.append([case.rule, case.faulty, *verdict, case.twin, "yes" if twin_advice is None else "no"])
     write_csv(TABLE, ("rule", "group with the fault", "severity", "evidence", "twin", "twin is silent"), lines, key=2)
 
 

@@ -9,7 +9,7 @@ from time import sleep
 from streaming.records.events import PROBING
 from tests.acceptance.advice.advised_group import (
     AiokafkaGroup,
-    CrowdedGroup,
+    GroupWithSharedInstanceId,
     LateConnect,
     ProbingStreams,
     PromptConnect,
@@ -28,7 +28,7 @@ FOUR_NAMES = tuple("abcd")
 EIGHT_NAMES = tuple("abcdefgh")
 #: Longer than a rebalance takes until it counts as stuck.
 _STUCK_MS = 75_000
-_PATIENT = replace(EAGER, poll_ms=150_000)
+_LONG_POLL_MEMBER = replace(EAGER, poll_ms=150_000)
 _AIOKAFKA = MemberKind("aiokafka", "eager", poll_ms=30_000)
 
 
@@ -159,15 +159,15 @@ def three_topics(group: RealGroup) -> None:
     begin(group, "a", "b")
 
 
-def first_starts(group: RealGroup, *, is_staggered: bool) -> None:
-    """Start the whole group twice; its members start one after the other (``is_staggered``) or at the same time."""
+def first_starts(group: RealGroup, *, has_staggered_starts: bool) -> None:
+    """Start the whole group twice; its members start one after the other (``has_staggered_starts``) or together."""
     for number in range(2):
         if number:
             end(group)
         with group.step("first-start", joined=FOUR_NAMES):
             for name in FOUR_NAMES:
                 group.start(name)
-                if is_staggered:
+                if has_staggered_starts:
                     group.whole()
 
 
@@ -224,7 +224,7 @@ def _rolling_restart(client: str, protocol: str) -> Scenario:
 
 
 GROUPS: dict[str, Scenario] = {
-    "slow member": Scenario(_PATIENT, partial(busy_member, busy_ms=_STUCK_MS)),
+    "slow member": Scenario(_LONG_POLL_MEMBER, partial(busy_member, busy_ms=_STUCK_MS)),
     "streams without standby": Scenario(
         MemberKind("streams", "classic"), partial(join_warming_streams, probes=3), group_type=ProbingStreams
     ),
@@ -257,7 +257,7 @@ GROUPS: dict[str, Scenario] = {
     "topic grows three times": Scenario(EAGER, lambda group: growing_topic(group, 8, 10, 12)),
     "topic grows once": Scenario(EAGER, lambda group: growing_topic(group, 12)),
     "four members, two partitions": Scenario(
-        EAGER, lambda group: begin(group, *FOUR_NAMES), partitions=2, group_type=CrowdedGroup
+        EAGER, lambda group: begin(group, *FOUR_NAMES), partitions=2, group_type=GroupWithSharedInstanceId
     ),
     "four members, six partitions": Scenario(EAGER, lambda group: begin(group, *FOUR_NAMES)),
     "four members, eight partitions": Scenario(EAGER, lambda group: begin(group, *FOUR_NAMES), partitions=8),
@@ -265,8 +265,8 @@ GROUPS: dict[str, Scenario] = {
     "cooperative over three topics": Scenario(COOPERATIVE, three_topics, partitions=3),
     "aiokafka, two partitions": Scenario(_AIOKAFKA, waiting_aiokafka, partitions=2, group_type=AiokafkaGroup),
     "aiokafka, three partitions": Scenario(_AIOKAFKA, waiting_aiokafka, partitions=3, group_type=AiokafkaGroup),
-    "staggered starts": Scenario(EAGER, partial(first_starts, is_staggered=True)),
-    "joint starts": Scenario(EAGER, partial(first_starts, is_staggered=False)),
+    "staggered starts": Scenario(EAGER, partial(first_starts, has_staggered_starts=True)),
+    "joint starts": Scenario(EAGER, partial(first_starts, has_staggered_starts=False)),
     "confluent eager": _rolling_restart("confluent", "eager"),
     "confluent cooperative": _rolling_restart("confluent", "cooperative"),
     "confluent kip-848": _rolling_restart("confluent", "consumer"),

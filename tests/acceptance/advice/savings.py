@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from benchmarks._document import BENCHMARKS_PAGE
 from streaming.advice.model import Advice
 from streaming.advice.rules import advise
-from tests.acceptance.advice.advised_group import LateConnect, Play, history_of
+from tests.acceptance.advice.advised_group import LateConnect, Play, group_history
 from tests.acceptance.advice.cases import write_csv
 from tests.acceptance.advice.faults import FOUR_NAMES, start_workers
 from tests.acceptance.situations.applications import Connect
@@ -32,7 +32,7 @@ PROPERTIES: Final = {
     "group.consumer.heartbeat.interval.ms": "5000",
     "group.consumer.session.timeout.ms": "45000",
 }
-_SIX: Final = tuple("abcdef")
+_SIX_NAMES: Final = tuple("abcdef")
 #: Clients with the default heartbeat interval, and a session timeout that is short enough for a test.
 _USUAL_CLIENT: Final = replace(EAGER, heartbeat_ms=3000, session_ms=10_000, poll_ms=300_000)
 _COOPERATIVE: Final = replace(_USUAL_CLIENT, protocol="cooperative")
@@ -41,7 +41,7 @@ _STATIC_CLIENT: Final = replace(_USUAL_CLIENT, static=True)
 #: Seconds for which a member is down in a deploy: more than a heartbeat interval, less than a session.
 _DOWN_S: Final = 4.0
 #: Seconds between the kill of a pod and the start of its successor.
-_START_S: Final = 1.0
+_START_PAUSE_S: Final = 1.0
 #: Seconds for which a static member is away, more than its session timeout.
 _AWAY_S: Final = 9.0
 _Bounds = tuple[int, int]
@@ -110,10 +110,10 @@ def _await_consumption(group: RealGroup) -> None:
     now = time.time_ns() // 1_000_000
     played = AppliedChanges(group.group_id, group.marks)
 
-    def is_consumed() -> bool:
+    def has_consumed_all() -> bool:
         return len({mark.partition for mark in played.marks() if mark.at >= now}) == sum(group.topics.values())
 
-    eventually(is_consumed, every=0.2)
+    eventually(has_consumed_all, every=0.2)
 
 
 def _pause(seconds: float) -> None:
@@ -121,7 +121,7 @@ def _pause(seconds: float) -> None:
     eventually(lambda: monotonic() >= due)
 
 
-def restart_each(group: RealGroup, parallel: int = 1, names: tuple[str, ...] = _SIX) -> None:
+def restart_one_after_another(group: RealGroup, parallel: int = 1, names: tuple[str, ...] = _SIX_NAMES) -> None:
     with group.step("static-bounce" if group.member_kind.static else "rolling-restart", rejoined=names):
         for first in range(0, len(names), parallel):
             batch = names[first : first + parallel]
@@ -137,12 +137,12 @@ def replace_pods(group: RealGroup, *, is_killed: bool) -> None:
     with group.step("crash" if is_killed else "rolling-restart", rejoined=pods(rollout + 1)):
         for old, new in zip(pods(rollout), pods(rollout + 1), strict=True):
             (group.crash if is_killed else group.leave)(old)
-            _pause(_START_S)
+            _pause(_START_PAUSE_S)
             group.start(new)
             group.whole()
 
 
-def restart_slowly(group: RealGroup) -> None:
+def restart_with_long_pauses(group: RealGroup) -> None:
     """Restart a static member that is away for longer than its session timeout was at first."""
     with group.step("crash", rejoined=("b",)):
         group.stop("b")
@@ -150,21 +150,21 @@ def restart_slowly(group: RealGroup) -> None:
         group.start("b")
 
 
-def _scale_in(group: RealGroup, *, leaves: bool) -> None:
+def _remove_members(group: RealGroup, *, leaves: bool) -> None:
     with group.step("scale-in", left=("c",)):
         (group.leave if leaves else group.stop)("c")
 
 
-def _start_again(group: RealGroup, name: str) -> None:
+def _restart_member(group: RealGroup, name: str) -> None:
     with group.step("scale-out", joined=(name,)):
         group.start(name)
 
 
-def _start_members(group: RealGroup, *, is_staggered: bool) -> None:
+def _start_members(group: RealGroup, *, has_staggered_starts: bool) -> None:
     with group.step("first-start", joined=FOUR_NAMES):
         for name in FOUR_NAMES:
             group.start(name)
-            if is_staggered:
+            if has_staggered_starts:
                 group.whole()
 
 
@@ -174,7 +174,7 @@ def _grow_group(group: RealGroup, *sizes: int) -> None:
             group.grow(partitions)
 
 
-def switch(group: RealGroup, member_kind: MemberKind) -> None:
+def replace_with_kind(group: RealGroup, member_kind: MemberKind) -> None:
     """Restart all members with other settings, as a change of their own that is not measured."""
     names = tuple(group.subscribed)
     with group.step("assignor-change", rejoined=names):
@@ -192,7 +192,7 @@ def migrate(group: RealGroup) -> None:
 
 
 def _extend_session(group: RealGroup, advice: Advice) -> None:
-    switch(group, replace(group.member_kind, session_ms=int(advice.settings["session.timeout.ms"])))
+    replace_with_kind(group, replace(group.member_kind, session_ms=int(advice.settings["session.timeout.ms"])))
 
 
 def _keep_group(group: RealGroup, advice: Advice) -> None:
@@ -224,7 +224,7 @@ class Trial:
         self.before(group)
         faulty = [step for step in group.steps[start:] if step.kind != "shutdown"]
         advice = _advice(group, self.rule)
-        assert advice is not None, [(item.rule, item.evidence) for item in advise(history_of(group))]
+        assert advice is not None, [(item.rule, item.evidence) for item in advise(group_history(group))]
         (least, most), rebalances = measure(group, *faulty)
         before = DeployCost((least // self.deploys, most // self.deploys), rebalances // self.deploys)
         self.follow(group, advice)
@@ -234,7 +234,7 @@ class Trial:
 
 
 def _advice(group: RealGroup, rule: str) -> Advice | None:
-    return next((advice for advice in advise(history_of(group)) if advice.rule == rule), None)
+    return next((advice for advice in advise(group_history(group)) if advice.rule == rule), None)
 
 
 def restart_worker(group: RealGroup) -> Outcome:
@@ -243,7 +243,7 @@ def restart_worker(group: RealGroup) -> Outcome:
     start_workers(group)
     with group.step("connector-change"):
         group.set_task_count("one", 3)
-    before = _restarted(group)
+    before = _restart_worker(group)
     advice = _advice(group, "scheduled-delay")
     assert advice is not None, [(step.kind, step.episodes[LOG]) for step in group.steps]
     group.delay_ms = int(advice.settings["scheduled.rebalance.max.delay.ms"])
@@ -252,7 +252,7 @@ def restart_worker(group: RealGroup) -> Outcome:
         group.start("w1")
         group.whole()
         group.start("w2")
-    return Outcome(advice, before, _restarted(group))
+    return Outcome(advice, before, _restart_worker(group))
 
 
 def _workers(group: Connect) -> set[str]:
@@ -260,7 +260,7 @@ def _workers(group: Connect) -> set[str]:
     return {*group.owned()} or {""}
 
 
-def _restarted(group: Connect) -> DeployCost:
+def _restart_worker(group: Connect) -> DeployCost:
     """Restart the worker w2, and return how long its connectors and tasks did not run."""
     lost = sum(map(len, group.owned().get("w2", {}).values()))
     with group.step("restart", rejoined=("w2",)):
@@ -278,17 +278,19 @@ def _restarted(group: Connect) -> DeployCost:
 
 
 def _staggered_starts(group: RealGroup) -> None:
-    _start_members(group, is_staggered=True)
+    _start_members(group, has_staggered_starts=True)
     end(group)
-    _start_members(group, is_staggered=True)
+    _start_members(group, has_staggered_starts=True)
 
 
-_ONE_BY_ONE: Final = partial(Trial, member_kind=_USUAL_CLIENT, names=_SIX, before=restart_each, partitions=24)
+_ONE_BY_ONE: Final = partial(
+    Trial, member_kind=_USUAL_CLIENT, names=_SIX_NAMES, before=restart_one_after_another, partitions=24
+)
 TRIALS: Final = (
-    _ONE_BY_ONE("cooperative-assignor", follow=lambda group, _: switch(group, _COOPERATIVE)),
+    _ONE_BY_ONE("cooperative-assignor", follow=lambda group, _: replace_with_kind(group, _COOPERATIVE)),
     _ONE_BY_ONE("consumer-protocol", follow=lambda group, _: migrate(group)),
-    _ONE_BY_ONE("static-membership", follow=lambda group, _: switch(group, _STATIC_CLIENT)),
-    _ONE_BY_ONE("rolling-batches", after=partial(restart_each, parallel=2)),
+    _ONE_BY_ONE("static-membership", follow=lambda group, _: replace_with_kind(group, _STATIC_CLIENT)),
+    _ONE_BY_ONE("rolling-batches", after=partial(restart_one_after_another, parallel=2)),
     Trial(
         "missing-leave",
         _USUAL_CLIENT,
@@ -300,16 +302,16 @@ TRIALS: Final = (
         "session-timeout-short",
         replace(_STATIC_CLIENT, session_ms=6000),
         ("a", "b", "c"),
-        restart_slowly,
+        restart_with_long_pauses,
         _extend_session,
     ),
     Trial(
         "static-slot-held",
         _STATIC_CLIENT,
         ("a", "b", "c"),
-        partial(_scale_in, leaves=False),
-        lambda group, _: _start_again(group, "c"),
-        partial(_scale_in, leaves=True),
+        partial(_remove_members, leaves=False),
+        lambda group, _: _restart_member(group, "c"),
+        partial(_remove_members, leaves=True),
     ),
     Trial(
         "initial-delay",
@@ -317,7 +319,7 @@ TRIALS: Final = (
         (),
         _staggered_starts,
         lambda group, _: end(group),
-        partial(_start_members, is_staggered=False),
+        partial(_start_members, has_staggered_starts=False),
         deploys=2,
     ),
     Trial(
@@ -355,9 +357,9 @@ def write_table(outcomes: Mapping[str, Outcome]) -> None:
             usual = str(saving.downtime_ms[place]) if saving and saving.downtime_ms else ""
             limits = saving.downtime_range_ms[place] if saving and saving.downtime_range_ms else ("", "")
             row += [usual, *map(str, limits), _text(deploy.downtime_ms), str(deploy.rebalances)]
-        stated = outcome.advised_saving_ms
-        inside = "" if stated is None else "yes" if overlaps(stated, outcome.saved_ms) else "no"
-        lines.append([*row, "" if stated is None else _text(stated), _text(outcome.saved_ms), inside])
+        stated_ms = outcome.advised_saving_ms
+        inside = "" if stated_ms is None else "yes" if overlaps(stated_ms, outcome.saved_ms) else "no"
+        lines.append([*row, "" if stated_ms is None else _text(stated_ms), _text(outcome.saved_ms), inside])
     write_csv(TABLE, header, lines, key=1)
 
 

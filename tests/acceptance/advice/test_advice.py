@@ -12,7 +12,7 @@ from concurrent.futures import Future
 import pytest
 
 from streaming.advice.rules import RULES, advise, reaches_severity
-from tests.acceptance.advice.advised_group import AdvisedGroup, advised, playing
+from tests.acceptance.advice.advised_group import AdvisedGroup, advised_play, playing_groups
 from tests.acceptance.advice.cases import CASES, Case, find_advice, write_table, wrong_evidence
 from tests.acceptance.advice.faults import GROUPS, HEALTHY
 
@@ -28,35 +28,35 @@ def played(
     cases = [item.callspec.params["case"] for item in items if "case" in item.callspec.params]
     wanted = {name for case in cases for name in (case.faulty, case.twin)}
     wanted |= {item.callspec.params["name"] for item in items if "name" in item.callspec.params}
-    plays = {name: advised(scenario) for name, scenario in GROUPS.items() if name in wanted}
-    with playing(plays, tmp_path_factory.mktemp("advice")) as groups:
+    plays = {name: advised_play(scenario) for name, scenario in GROUPS.items() if name in wanted}
+    with playing_groups(plays, tmp_path_factory.mktemp("advice")) as groups:
         yield groups
         if os.environ.get("WRITE_ADVICE"):
             ends = {name: future.result() for name, future in groups.items() if future.exception() is None}
             write_table(
                 (
                     case,
-                    find_advice(ends[case.faulty], case.rule, case.later_ms),
-                    find_advice(ends[case.twin], case.rule, case.later_ms),
+                    find_advice(ends[case.faulty], case.rule, case.delay_ms),
+                    find_advice(ends[case.twin], case.rule, case.delay_ms),
                 )
                 for case in CASES
                 if {case.faulty, case.twin} <= ends.keys()
             )
 
 
-def test_each_rule_of_a_history_has_a_group() -> None:
+def test_every_advice_rule_has_a_real_group() -> None:
     assert {case.rule for case in CASES} == RULES.keys()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_advice_is_given_only_with_its_fault(played: dict[str, Future[AdvisedGroup]], case: Case) -> None:
     faulty, twin = played[case.faulty].result(), played[case.twin].result()
-    advice = find_advice(faulty, case.rule, case.later_ms)
+    advice = find_advice(faulty, case.rule, case.delay_ms)
     assert advice is not None, [(item.rule, item.evidence) for item in advise(faulty.history)]
     wrong = wrong_evidence(case, faulty, advice)
     assert not wrong, (wrong, advice.evidence)
-    of_twin = find_advice(twin, case.rule, case.later_ms)
-    assert of_twin is None, of_twin.evidence
+    twin_advice = find_advice(twin, case.rule, case.delay_ms)
+    assert twin_advice is None, twin_advice.evidence
 
 
 @pytest.mark.parametrize("name", HEALTHY)

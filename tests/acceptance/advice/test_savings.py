@@ -11,7 +11,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from tests.acceptance.advice.advised_group import playing
+from tests.acceptance.advice.advised_group import playing_groups
 from tests.acceptance.advice.savings import DEPLOY_PLAYS, PROPERTIES, Outcome, overlaps, write_table
 
 # Dozens of members run at once: if other tests ran at the same time, the members' sessions would time out.
@@ -28,7 +28,7 @@ def played(
     items = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
     wanted = {item.callspec.params["rule"] for item in items}
     plays = {rule: play for rule, play in DEPLOY_PLAYS.items() if rule in wanted}
-    with playing(plays, tmp_path_factory.mktemp("savings"), PROPERTIES) as outcomes:
+    with playing_groups(plays, tmp_path_factory.mktemp("savings"), PROPERTIES) as outcomes:
         yield outcomes
         if os.environ.get("WRITE_ADVICE"):
             write_table({rule: future.result() for rule, future in outcomes.items() if future.exception() is None})
@@ -37,8 +37,8 @@ def played(
 @pytest.mark.parametrize("rule", DEPLOY_PLAYS)
 def test_the_measured_saving_is_as_stated(played: dict[str, Future[Outcome]], rule: str) -> None:
     outcome = played[rule].result()
-    stated = outcome.advised_saving_ms
-    description = (stated, outcome.saved_ms, outcome.before, outcome.after, outcome.advice.saving)
-    assert stated is None or overlaps(stated, outcome.saved_ms), description
+    stated_ms = outcome.advised_saving_ms
+    description = (stated_ms, outcome.saved_ms, outcome.before, outcome.after, outcome.advice.saving)
+    assert stated_ms is None or overlaps(stated_ms, outcome.saved_ms), description
     assert outcome.applied is not None or rule not in COMPARED_RULES
     assert outcome.saved_ms[1] > 0 or outcome.after.rebalances < outcome.before.rebalances, description

@@ -72,7 +72,7 @@ KUBEFLOW = shape(
     executor=shape("Executor", **POD, instances=int),
 )
 KUBERNETES_ROLE = shape("Role", pod_template_spec=shape("PodTemplate", metadata=JsonObject, spec=JsonObject))
-RESTARTS = shape(
+DEPLOYMENT_SHAPE = shape(
     "RestartConfig",
     restart_policy=Literal["Always", "Never", "OnFailure", "OnInfrastructureFailure"],
     max_restart_attempts=int,
@@ -87,7 +87,7 @@ APACHE_OPERATOR_SPEC = shape(
     spark_conf=dict[str, str],
     application_tolerations=shape(
         "Tolerations",
-        restart_config=RESTARTS,
+        restart_config=DEPLOYMENT_SHAPE,
         resource_retain_policy=Literal["Always", "Never", "OnFailure"],
         resource_retain_duration_millis=int,
     ),
@@ -197,7 +197,7 @@ def test_network_policy_lists_allowed_clients() -> None:
 
 def test_strimzi_user_has_the_components_rights() -> None:
     (user,) = [resource for _, resource in resources() if resource["kind"] == "KafkaUser"]
-    granted = {
+    granted_permissions = {
         (acl["resource"]["type"], acl["resource"]["name"], operation)
         for acl in user["spec"]["authorization"]["acls"]
         for operation in acl["operations"]
@@ -208,7 +208,7 @@ def test_strimzi_user_has_the_components_rights() -> None:
         for component in COMPONENTS
         for permission in (*required_permissions(component, settings), *optional_permissions(component, settings))
     }
-    assert granted == needed_rights | {("group", "*", "Describe"), ("topic", "*", "Describe")}
+    assert granted_permissions == needed_rights | {("group", "*", "Describe"), ("topic", "*", "Describe")}
 
 
 def test_strimzi_topics_are_those_that_topics_creates() -> None:

@@ -22,7 +22,7 @@ _DELAY_MS = 60_000
 
 #: Kafka Streams appends this to the client id of the consumer in its only thread.
 _THREAD_SUFFIX = "-StreamThread-1-consumer"
-_STRING_SERDE = "org.apache.kafka.common.serialization.Serdes$StringSerde"
+_STRING_SERDE_CLASS = "org.apache.kafka.common.serialization.Serdes$StringSerde"
 
 _ProcessType = TypeVar("_ProcessType", bound=JavaProcess)
 
@@ -79,8 +79,8 @@ class Streams(_Processes[StreamsApplication]):
             "num.stream.threads": 1,
             "commit.interval.ms": 500,
             "metadata.max.age.ms": 500,
-            "default.key.serde": _STRING_SERDE,
-            "default.value.serde": _STRING_SERDE,
+            "default.key.serde": _STRING_SERDE_CLASS,
+            "default.value.serde": _STRING_SERDE_CLASS,
         }
         if member_kind.protocol == "classic":
             config |= {"session.timeout.ms": member_kind.session_ms, "heartbeat.interval.ms": 200}

@@ -49,22 +49,25 @@ def best_cost(
         sent: when each record of the partition was sent, by offset.
         commits: the partition's commits.
     """
-    fewest = shortest = 0
+    fewest_messages = shortest_delay_ms = 0
     for stopped, resumed in (outage.longest_interval or (None, None), (outage.stopped_before, outage.resumed_after)):
         if stopped is not None and resumed is not None and stopped < resumed:
             first, last = bisect_left(sent, stopped), bisect_left(sent, resumed)
-            fewest += last - first
-            shortest = max(shortest, resumed - sent[first] if first < last else 0)
+            fewest_messages += last - first
+            shortest_delay_ms = max(shortest_delay_ms, resumed - sent[first] if first < last else 0)
     until = outage.resumed_after or outage.stopped_before or 0
     start = max((offset for at, offset in commits if at <= until), default=None)
     if outage.committed is not None:
         start = max(start or 0, outage.committed)
     if start is None or outage.resumed_before is None:
-        return (fewest, reported.delayed[1]), (shortest, reported.worst[1])
+        return (fewest_messages, reported.delayed[1]), (shortest_delay_ms, reported.worst[1])
     end = bisect_left(sent, outage.resumed_before)
-    most = max(fewest, end - start)
+    most = max(fewest_messages, end - start)
     longest = _longest_delay(sent, start, end, commits, until)
-    return (fewest, _min_known(most, reported.delayed[1])), (shortest, _min_known(longest, reported.worst[1]))
+    return (fewest_messages, _min_known(most, reported.delayed[1])), (
+        shortest_delay_ms,
+        _min_known(longest, reported.worst[1]),
+    )
 
 
 def _min_known(first: int | None, second: int | None) -> int | None:

@@ -9,7 +9,7 @@ from functools import reduce
 from statistics import median
 from typing import Final, NamedTuple
 
-from tests.acceptance.situations.measured_costs import SentTimes, TrueCost, measured_costs, total
+from tests.acceptance.situations.measured_costs import RecordTimesByPartition, TrueCost, measured_costs, total
 
 from streaming.episodes import cost
 from streaming.episodes.downtime import Outage
@@ -23,7 +23,7 @@ from streaming.records.downtime import add_bounds, max_bounds
 from streaming.records.episodes import Bounds, Cost
 from streaming.records.events import Event
 from tests.acceptance.situations.best_costs import best_cost, read_commits
-from tests.acceptance.situations.cost_groups import QUIET_TIME_MS, is_steady
+from tests.acceptance.situations.cost_groups import QUIET_TIME_MS, has_steady_traffic
 from tests.acceptance.situations.groups import AppliedChanges, Place
 from tests.support.pure_stream import SINKS
 
@@ -121,15 +121,18 @@ class _ReportedCost:
 
 
 def compared(
-    name: str, protocol: str, played: AppliedChanges, events: Iterable[Event], sent: SentTimes
+    name: str, protocol: str, played: AppliedChanges, events: Iterable[Event], sent: RecordTimesByPartition
 ) -> list[ComparedCost]:
     """Compare reported and true cost of each change that interrupted a partition or has a reported cost."""
     events = [*events]
-    true_value, reported = measured_costs(played.read_marks(), sent, played.changes), _reported_costs(played, events)
+    true_costs_by_round, reported = (
+        measured_costs(played.consumption_marks(), sent, played.changes),
+        _reported_costs(played, events),
+    )
     commits = read_commits(events)
     comparisons = []
     for number, change in enumerate(played.changes[:-1]):  # without the end of the group
-        by_place, report = true_value.get(number, {}), reported.get(number, _ReportedCost())
+        by_place, report = true_costs_by_round.get(number, {}), reported.get(number, _ReportedCost())
         sum_of_partitions = total(by_place.values())
         if sum_of_partitions.unconsumed_records or not (by_place or report.costs):
             continue
@@ -176,8 +179,8 @@ def _reported_costs(played: AppliedChanges, events: Iterable[Event]) -> dict[int
     reported: dict[int, _ReportedCost] = defaultdict(_ReportedCost)
     for offset, event in enumerate(events):
         at = event.data.timestamp
-        is_next = state is not None and _last_change(played, state.opened_at) != _last_change(played, at)
-        sinks = SINKS._replace(quiet_ms=QUIET_TIME_MS if is_next else _MAX_CATCH_UP_MS)
+        is_next_episode = state is not None and _last_change(played, state.opened_at) != _last_change(played, at)
+        sinks = SINKS._replace(quiet_ms=QUIET_TIME_MS if is_next_episode else _MAX_CATCH_UP_MS)
         process(bucket, [Record.of(0, offset, *codec.encode_event(event))], at, sinks)
         state = bucket.get(played.group).episode
         if state is None or not state.open:
@@ -236,7 +239,7 @@ class Summary(NamedTuple):
     Attributes:
         changes: number of changes; inside: those of which every figure lies inside its bounds.
         counts_by_figure: for each figure of a group, how many changes lie inside its bounds.
-        per_partition: changes of which every partition lies inside its bounds.
+        inside_per_partition: changes of which every partition lies inside its bounds.
         bounded_count: changes whose delayed records and worst delay have upper bounds.
         messages, delay: medians of the true figures, of changes that delayed records.
         ratio: median of upper bound / true number of delayed records.
@@ -250,7 +253,7 @@ class Summary(NamedTuple):
     changes: int
     inside: int
     counts_by_figure: Mapping[str, int]
-    per_partition: int
+    inside_per_partition: int
     bounded_count: int
     messages: float | None
     ratio: float | None
@@ -267,13 +270,15 @@ def summary(compared_costs: Iterable[ComparedCost]) -> Summary:
     costs = [*compared_costs]
     costs_with_delay = [item for item in costs if item.delayed.true_value]
     names = costs[0].figures if costs else ()
-    steady_figures = [figures for item in costs for place, figures in item.partitions.items() if is_steady(place[1])]
-    stopped = [(messages, delay) for messages, delay in steady_figures if messages.true_value]
+    figures_of_steady_partitions = [
+        figures for item in costs for place, figures in item.partitions.items() if has_steady_traffic(place[1])
+    ]
+    stopped = [(messages, delay) for messages, delay in figures_of_steady_partitions if messages.true_value]
     return Summary(
         changes=len(costs),
         inside=sum(item.inside for item in costs),
         counts_by_figure={name: sum(item.figures[name].inside for item in costs) for name in names},
-        per_partition=sum(item.is_each_inside for item in costs),
+        inside_per_partition=sum(item.is_each_inside for item in costs),
         bounded_count=sum(item.delayed.width is not None and item.worst_delay.width is not None for item in costs),
         messages=_median(item.delayed.true_value for item in costs_with_delay),
         ratio=_median(

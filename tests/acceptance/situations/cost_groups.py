@@ -42,7 +42,7 @@ ClientAndProtocol = tuple[str, str]
 _SESSION_MS: Final = 6000
 
 
-def is_steady(partition: int) -> bool:
+def has_steady_traffic(partition: int) -> bool:
     """Return true if records are written to the partition at a steady rate."""
     return partition not in _BURSTS_BY_PARTITION
 

@@ -19,10 +19,13 @@ _PROTOCOL_NAMES: Final = {"static": "eager, static", "consumer": "KIP-848", "con
 def write(costs_by_interval: Mapping[int, list[ComparedCost]]) -> None:
     """Write a table of true and reported costs for each commit interval (ms), and all costs into the CSV file."""
     every = [item for interval_costs in costs_by_interval.values() for item in interval_costs]
-    inside, each_inside = (sum(item.inside for item in every), sum(item.is_each_inside for item in every))
+    inside, costs_inside_per_partition = (
+        sum(item.inside for item in every),
+        sum(item.is_each_inside for item in every),
+    )
     parts = [
         f"`make test-costs`, {time.strftime('%Y-%m-%d')}, {len(every)} rebalances, one run: {describe_machine()}.",
-        f"Every figure of the group lies inside its bounds in {inside} of them, each partition's in {each_inside}.",
+        f"Each figure of the group is inside its bounds in {inside}, each partition's in {costs_inside_per_partition}.",
     ]
     for commit_ms, costs in sorted(costs_by_interval.items()):
         parts += [f"Commits every {commit_ms / 1000:g} s:", rows(costs)]
@@ -52,7 +55,7 @@ def _table_row(name: str, numbers: Summary) -> list[str]:
         name,
         str(numbers.changes),
         *(str(count) for count in numbers.counts_by_figure.values()),
-        str(numbers.per_partition),
+        str(numbers.inside_per_partition),
         str(numbers.bounded_count),
         "–" if numbers.messages is None else f"{numbers.messages:.0f}",
         _format_ratio(numbers.ratio),

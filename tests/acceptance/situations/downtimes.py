@@ -39,7 +39,7 @@ def group_downtimes(group: RealGroup, view: str) -> list[ComparedDowntime]:
     ]
 
 
-def is_inside(downtime: ComparedDowntime) -> bool:
+def is_within_bounds(downtime: ComparedDowntime) -> bool:
     """Return true if the bounds contain the measured downtime; each gap is known to within a pause between records."""
     return downtime.within(max(RECORD_MS, downtime.pause))
 
@@ -59,4 +59,4 @@ class DowntimeSummary(NamedTuple):
             for downtime in compared
             if downtime.reported and downtime.measured
         ]
-        return cls(sum(map(is_inside, compared)), len(compared), median(ratios) if ratios else None)
+        return cls(sum(map(is_within_bounds, compared)), len(compared), median(ratios) if ratios else None)

@@ -39,7 +39,7 @@ _JAVA = "org.apache.kafka.clients.consumer."
 Place = tuple[str, int]
 
 
-class ConsumptionMark(NamedTuple):
+class ConsumedOffset(NamedTuple):
     """A mark of a consumer that got or consumed a partition; each assignment of the partition has a new ``holder``.
 
     ``at``: ms. ``first``: offset of the first consumed record. ``next_offset``: offset after the last one. Both are -1
@@ -272,19 +272,19 @@ class AppliedChanges:
     files: list[Path]
     changes: list[AppliedChange] = field(default_factory=list)
 
-    def read_marks(self) -> list[ConsumptionMark]:
+    def consumption_marks(self) -> list[ConsumedOffset]:
         """Return the marks that consumers wrote for consumed records, ordered by partition and time."""
         marks = [
-            ConsumptionMark((topic, int(partition)), int(at), (str(number), times), int(first), int(next_offset))
+            ConsumedOffset((topic, int(partition)), int(at), (str(number), times), int(first), int(next_offset))
             for number, file in enumerate(self.files)
             if file.exists()
             for at, topic, partition, times, first, next_offset in map(str.split, file.read_text().splitlines())
         ]
         return sorted(marks, key=lambda mark: (mark.partition, mark.at))
 
-    def marks(self) -> list[ConsumptionMark]:
+    def marks(self) -> list[ConsumedOffset]:
         """Return the marks of consumed records, without the marks of assignments."""
-        return [mark for mark in self.read_marks() if mark.first >= 0]
+        return [mark for mark in self.consumption_marks() if mark.first >= 0]
 
     def gaps(self) -> list[UnconsumedPeriod]:
         """Return the periods of each partition without a consumer, between two members that consumed the partition."""

@@ -85,7 +85,7 @@ def join_during_first_rebalance(group: RealGroup) -> None:
     end(group)
 
 
-def join_and_leave_at_once(group: RealGroup) -> None:
+def join_and_leave_together(group: RealGroup) -> None:
     """Let three members join and leave again immediately."""
     begin(group, "a", "b")
     with group.step("unknown"):
@@ -158,7 +158,7 @@ def replace_all_members(group: RealGroup, count: int = 1) -> None:
     end(group)
 
 
-def kill_zone(group: RealGroup) -> None:
+def kill_members_of_rack(group: RealGroup) -> None:
     """Kill all members of one of two racks."""
     begin(group, "a", "b", "c", "d")
     with group.step("zone-lost", left=("c", "d"), unsure_kinds=("crash", "zone-lost"), is_provable=False):

@@ -35,16 +35,16 @@ class Poller:
         )
         self._consumer.subscribe(
             list(topics),
-            on_assign=self._callback("assigned"),
-            on_revoke=self._callback("revoked"),
-            on_lost=self._callback("lost"),
+            on_assign=self._record_callback("assigned"),
+            on_revoke=self._record_callback("revoked"),
+            on_lost=self._record_callback("lost"),
         )
-        self._pause_s = 0.0
+        self._pause_seconds = 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def _callback(self, event: str) -> Callable[[Consumer, Iterable[Any]], None]:
+    def _record_callback(self, event: str) -> Callable[[Consumer, Iterable[Any]], None]:
         def add_line(_: Consumer, partitions: Iterable[Any]) -> None:
             owned: Share = {}
             for partition in partitions if event == "assigned" else ():
@@ -56,7 +56,7 @@ class Poller:
     def _run(self) -> None:
         while not self._stop.is_set():
             self._consumer.poll(0.1)
-            pause, self._pause_s = self._pause_s, 0.0
+            pause, self._pause_seconds = self._pause_seconds, 0.0
             self._stop.wait(pause)
         self._consumer.close()
 
@@ -66,7 +66,7 @@ class Poller:
 
     def pause_polling(self, ms: int) -> None:
         """Let the consumer stop polling for this long; return once it polls again."""
-        self._pause_s = ms / 1000
+        self._pause_seconds = ms / 1000
         self._stop.wait(ms / 1000 + 0.5)
 
     def close(self) -> None:

@@ -179,7 +179,7 @@ class RealGroup:
     def share(self, name: str) -> None:
         """Start another process with the same instance id; the coordinator then fences the first process."""
         fenced = self.java[name]
-        ids_by_view = {
+        ids_by_generation = {
             view: self.views[view].ids(self.group_id).get(name) for view in (LOG, OFFSETS) if view in self.views
         }
         self._start(name, self.member_kind)
@@ -192,7 +192,7 @@ class RealGroup:
         self.whole()
         eventually(
             lambda: all(
-                self.views[v].ids(self.group_id).get(name) != earlier_id for v, earlier_id in ids_by_view.items()
+                self.views[v].ids(self.group_id).get(name) != earlier_id for v, earlier_id in ids_by_generation.items()
             )
         )
 

@@ -24,7 +24,7 @@ EAGER = MemberKind("java", "eager", poll_ms=POLL_MS)
 COOPERATIVE = replace(EAGER, protocol="cooperative")
 CONSUMER = replace(EAGER, protocol="consumer")
 STATIC = replace(EAGER, static=True)
-PLACED_EAGER = MemberKind("kafka-python", "eager", placed=True)
+EAGER_WITH_GIVEN_PARTITIONS = MemberKind("kafka-python", "eager", placed=True)
 RACKS = (("a", "z1"), ("b", "z1"), ("c", "z2"), ("d", "z2"))
 TEN_NAMES = tuple(f"m{number}" for number in range(10))
 
@@ -36,7 +36,7 @@ def _beginning(group: RealGroup) -> None:
         group.start("c")
 
 
-def _crash(group: RealGroup) -> None:
+def _crash_member(group: RealGroup) -> None:
     with group.step("crash", left=("c",)):
         group.crash("c")
 
@@ -59,7 +59,7 @@ def _apply_all_changes(group: RealGroup) -> None:
         group.leave("b", "c")
         group.start("b")
         group.start("c", member_kind=replace(group.member_kind, client="confluent"))
-    _crash(group)
+    _crash_member(group)
     operations.end(group)
 
 
@@ -70,7 +70,7 @@ def _apply_usual_changes(group: RealGroup) -> None:
         group.restart_one_by_one("a", "b")
     with group.step("scale-in", left=("b",)):
         group.leave("b")
-    _crash(group)
+    _crash_member(group)
     operations.end(group)
 
 
@@ -98,7 +98,7 @@ def static(group: RealGroup) -> None:
         group.restart_one_by_one("b")
     with group.step("static-bounce", rejoined=("a", "b", "c")):
         group.restart_one_by_one("a", "b", "c")
-    _crash(group)
+    _crash_member(group)
     operations.end(group)
 
 
@@ -254,8 +254,8 @@ SCENARIOS: dict[str, Scenario] = {
     "overtaken start eager": Scenario(EAGER, operations.join_during_first_rebalance, partitions=16),
     "overtaken start cooperative": Scenario(COOPERATIVE, operations.join_during_first_rebalance, partitions=16),
     "overtaken start kip-848": Scenario(CONSUMER, operations.join_during_first_rebalance, partitions=16),
-    "visitors eager": Scenario(EAGER, operations.join_and_leave_at_once),
-    "visitors kip-848": Scenario(CONSUMER, operations.join_and_leave_at_once),
+    "visitors eager": Scenario(EAGER, operations.join_and_leave_together),
+    "visitors kip-848": Scenario(CONSUMER, operations.join_and_leave_together),
     "start and leave eager": Scenario(EAGER, operations.start_and_leave),
     "start and leave kip-848": Scenario(CONSUMER, operations.start_and_leave),
     "killed eager": Scenario(EAGER, operations.kill_all),
@@ -264,10 +264,10 @@ SCENARIOS: dict[str, Scenario] = {
     "recreated eager": Scenario(EAGER, operations.restart_all_together),
     "recreated cooperative": Scenario(COOPERATIVE, operations.restart_all_together),
     "recreated kip-848": Scenario(CONSUMER, operations.restart_all_together),
-    "recreated elsewhere": Scenario(PLACED_EAGER, operations.replace_on_other_hosts),
-    "surge": Scenario(PLACED_EAGER, operations.roll_out_with_surge),
-    "fleet replaced": Scenario(PLACED_EAGER, operations.replace_all_members),
-    "zone lost": Scenario(MemberKind("confluent", "consumer", racks=RACKS), operations.kill_zone),
+    "recreated elsewhere": Scenario(EAGER_WITH_GIVEN_PARTITIONS, operations.replace_on_other_hosts),
+    "surge": Scenario(EAGER_WITH_GIVEN_PARTITIONS, operations.roll_out_with_surge),
+    "fleet replaced": Scenario(EAGER_WITH_GIVEN_PARTITIONS, operations.replace_all_members),
+    "zone lost": Scenario(MemberKind("confluent", "consumer", racks=RACKS), operations.kill_members_of_rack),
     "topic added eager": Scenario(MemberKind("confluent", "eager"), operations.create_subscribed_topic),
     "topic added kip-848": Scenario(CONSUMER, operations.create_subscribed_topic),
     "topic matches eager": Scenario(MemberKind("confluent", "eager", pattern=True), operations.create_matching_topic),

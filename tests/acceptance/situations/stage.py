@@ -131,12 +131,12 @@ def stage(
             ensure_topics(collecting.settings)
             stack.enter_context(collecting)
             views[name] = stack.enter_context(stream(collecting.settings))
-        listened = load(bootstrap_servers=servers, topic_prefix=f"{unique_name('listener')}.")
-        ensure_topics(listened)
+        listener_settings = load(bootstrap_servers=servers, topic_prefix=f"{unique_name('listener')}.")
+        ensure_topics(listener_settings)
         if LISTENER in names:
-            views[LISTENER] = stack.enter_context(LiveStream(listened))
+            views[LISTENER] = stack.enter_context(LiveStream(listener_settings))
         java = stack.enter_context(JavaMembers(poll_ms=poll_ms))
-        made = SituationStage(broker, folder, java, views, reports_prefix=listened.topics.prefix)
+        made = SituationStage(broker, folder, java, views, reports_prefix=listener_settings.topics.prefix)
         stack.enter_context(_write_records(made, record_ms))
         yield made
 

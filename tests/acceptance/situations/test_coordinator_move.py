@@ -14,7 +14,7 @@ from tests.acceptance.situations.member_kind import MemberKind
 from tests.acceptance.situations.real_group import RealGroup
 from tests.acceptance.situations.scenarios import CONSUMER, COOPERATIVE, EAGER
 from tests.acceptance.situations.stage import stage
-from tests.acceptance.situations.verdicts import faults
+from tests.acceptance.situations.verdicts import wrong_kinds
 from tests.support.wait import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
@@ -60,7 +60,7 @@ def test_rebalance_cut_short_by_coordinator_move_is_reported(tmp_path: Path) -> 
             moved.set()
             for group in groups:
                 group.close()
-    assert [fault for group in groups for fault in faults(group)] == []
+    assert [fault for group in groups for fault in wrong_kinds(group)] == []
 
 
 @pytest.mark.full
@@ -86,4 +86,4 @@ def test_stable_groups_do_not_rebalance_when_coordinator_moves(tmp_path: Path) -
         finally:
             for group in groups:
                 group.close()
-    assert [fault for group in groups for fault in faults(group)] == []
+    assert [fault for group in groups for fault in wrong_kinds(group)] == []

@@ -14,13 +14,13 @@ from tests.acceptance.situations import operations
 from tests.acceptance.situations.real_group import RealGroup
 from tests.acceptance.situations.scenarios import CONSUMER, COOPERATIVE, EAGER, STATIC, Scenario, run_scenarios
 from tests.acceptance.situations.stage import LOG
-from tests.acceptance.situations.verdicts import faults
+from tests.acceptance.situations.verdicts import wrong_kinds
 
 # Dozens of members run at once: if other tests ran at the same time, the members' sessions would time out.
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(3600)]
 
 #: Rollouts of each strategy, so 20 of each protocol.
-ROLLOUTS = 5
+ROLLOUT_COUNT = 5
 REBALANCE_COUNT = 20
 #: A member is busy with its records for at most this long.
 BUSY_MS = 6000
@@ -46,10 +46,10 @@ def repeat_scaling(group: RealGroup) -> None:
 PROTOCOLS = {"eager": EAGER, "cooperative": COOPERATIVE, "static": STATIC, "kip-848": CONSUMER}
 CHANGES: dict[str, Callable[[RealGroup], None]] = {
     "ordinary rebalances": repeat_scaling,
-    "rolling restarts": partial(operations.run_rollouts, count=ROLLOUTS),
-    "surges": partial(operations.roll_out_with_surge, count=ROLLOUTS),
-    "blue-green": partial(operations.replace_all_members, count=ROLLOUTS),
-    "recreations": partial(operations.replace_on_other_hosts, count=ROLLOUTS),
+    "rolling restarts": partial(operations.run_rollouts, count=ROLLOUT_COUNT),
+    "surges": partial(operations.roll_out_with_surge, count=ROLLOUT_COUNT),
+    "blue-green": partial(operations.replace_all_members, count=ROLLOUT_COUNT),
+    "recreations": partial(operations.replace_on_other_hosts, count=ROLLOUT_COUNT),
 }
 SCENARIOS = {
     f"{change} {protocol}": Scenario(replace(kind, poll_ms=_POLL_MS), apply)
@@ -78,5 +78,5 @@ def test_a_healthy_group_has_no_incident(
     record_property("rebalances", rebalances)
     assert not {view: stories for view in group.views if (stories := [i.story for i in group.incidents(view)])}
     assert rebalances >= REBALANCE_COUNT or not name.startswith("ordinary")
-    wrong_reports = faults(group)
+    wrong_reports = wrong_kinds(group)
     assert not wrong_reports, "\n".join(wrong_reports)

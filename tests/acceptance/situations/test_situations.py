@@ -13,11 +13,11 @@ from math import floor
 import pytest
 
 from tests.acceptance.situations import table
-from tests.acceptance.situations.downtimes import DowntimeSummary, group_downtimes, is_inside
+from tests.acceptance.situations.downtimes import DowntimeSummary, group_downtimes, is_within_bounds
 from tests.acceptance.situations.real_group import RealGroup
 from tests.acceptance.situations.scenarios import SCENARIOS, join_one_member, run_long_storm, run_scenarios
 from tests.acceptance.situations.stage import LOG, OFFSETS
-from tests.acceptance.situations.verdicts import faults
+from tests.acceptance.situations.verdicts import wrong_kinds
 
 # Dozens of members run at once: if other tests ran at the same time, the members' sessions would time out.
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(1800)]
@@ -43,7 +43,7 @@ def played(
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_source_reports_the_scenario_correctly(played: dict[str, Future[RealGroup]], name: str) -> None:
-    wrong_reports = faults(played[name].result())
+    wrong_reports = wrong_kinds(played[name].result())
     assert not wrong_reports, "\n".join(wrong_reports)
 
 
@@ -68,7 +68,7 @@ def test_measured_downtime_lies_inside_its_bounds(played: dict[str, Future[RealG
     groups = [future.result() for future in played.values() if future.exception() is None]
     downtimes = [(group.group_id, downtime) for group in groups for downtime in group_downtimes(group, view)]
     figures = DowntimeSummary.of(downtime for _, downtime in downtimes)
-    downtimes_outside_bounds = [entry for entry in downtimes if not is_inside(entry[1])]
+    downtimes_outside_bounds = [entry for entry in downtimes if not is_within_bounds(entry[1])]
     assert figures.inside >= floor(0.95 * figures.partitions), (figures, downtimes_outside_bounds)
     if figures.partitions >= MIN_PARTITIONS:
         proven_downtimes = [

@@ -24,7 +24,7 @@ from streaming.listener import Listener
 from streaming.process.children import end_with_parent
 from streaming.process.service import stop_on_signals
 
-_ClassDecorator = Callable[[type[Any]], type[Any]]
+_ClassDecoratorFunction = Callable[[type[Any]], type[Any]]
 
 
 class MarkWriter:
@@ -66,7 +66,7 @@ class MarkWriter:
 
 
 def consume_with_confluent(
-    wrap: _ClassDecorator, options: dict[str, Any], marks: MarkWriter, stop: threading.Event
+    wrap: _ClassDecoratorFunction, options: dict[str, Any], marks: MarkWriter, stop: threading.Event
 ) -> None:
     """Consume with confluent-kafka until SIGTERM."""
     from confluent_kafka import Consumer
@@ -87,7 +87,9 @@ def consume_with_confluent(
         consumer.close()
 
 
-def kafka_python(wrap: _ClassDecorator, options: dict[str, Any], marks: MarkWriter, stop: threading.Event) -> None:
+def kafka_python(
+    wrap: _ClassDecoratorFunction, options: dict[str, Any], marks: MarkWriter, stop: threading.Event
+) -> None:
     """Consume with kafka-python until SIGTERM."""
     from kafka import ConsumerRebalanceListener, KafkaConsumer
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor

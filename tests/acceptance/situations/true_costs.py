@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.acceptance.situations.groups import AppliedChange, ConsumptionMark, Place
+from tests.acceptance.situations.groups import AppliedChange, ConsumedOffset, Place
 from tests.support.kafka import read
 
 #: Partition → when the broker appended each of its records (ms), by offset.
-SentTimes = Mapping[Place, Sequence[int]]
+RecordTimesByPartition = Mapping[Place, Sequence[int]]
 
 
 @dataclass
@@ -38,7 +38,7 @@ class TrueCost:
         return max(0, self.consumed_at - self.resumed_at)
 
 
-def sent_times(servers: str, topic: str) -> dict[Place, list[int]]:
+def record_times(servers: str, topic: str) -> dict[Place, list[int]]:
     """Return the time at which the broker appended each record of a topic to its log.
 
     A record's key has the time of the producer's call; a busy producer sends up to half a second later.
@@ -50,10 +50,10 @@ def sent_times(servers: str, topic: str) -> dict[Place, list[int]]:
 
 
 def measured_costs(
-    marks: Iterable[ConsumptionMark], sent: SentTimes, changes: Sequence[AppliedChange]
+    marks: Iterable[ConsumedOffset], sent: RecordTimesByPartition, changes: Sequence[AppliedChange]
 ) -> dict[int, dict[Place, TrueCost]]:
     """Return the true cost of each change (by its index) for the partitions whose owner changed after it."""
-    by_place: dict[Place, list[ConsumptionMark]] = defaultdict(list)
+    by_place: dict[Place, list[ConsumedOffset]] = defaultdict(list)
     for mark in marks:
         by_place[mark.partition].append(mark)
     costs: dict[int, dict[Place, TrueCost]] = defaultdict(dict)
@@ -80,7 +80,7 @@ def measured_costs(
     return costs
 
 
-def _first_consumption_times(marks: Iterable[ConsumptionMark], records: int) -> list[int | None]:
+def _first_consumption_times(marks: Iterable[ConsumedOffset], records: int) -> list[int | None]:
     """Return the time at which each record was first consumed, by offset."""
     consumption_times: list[int | None] = [None] * records
     for mark in marks:

@@ -11,7 +11,7 @@ from tests.acceptance.situations.stage import LOG, OFFSETS, POLLING
 from tests.support.callbacks import missing_callbacks
 
 
-def faults(group: RealGroup) -> list[str]:
+def wrong_kinds(group: RealGroup) -> list[str]:
     """Return a line for each wrong report about the group, in any of its data sources."""
     lines = [fault for step in group.steps for view in group.views for fault in report_errors(step, view)]
     lines += [fault for view in group.views for fault in unexpected_incidents(group, view)]
@@ -50,12 +50,12 @@ def report_errors(step: Step, view: str) -> list[str]:
         f" {named(episode)}: {episode.story} {[(evidence.kind, evidence.reason[:90]) for evidence in episode.evidence]}"
     )
     lines = []
-    is_right = episode.kind == step.kind or (
+    is_kind_right = episode.kind == step.kind or (
         (view != LOG or not step.is_provable)
         and (episode.kind == "unknown" or (episode.kind in step.unsure_kinds and not episode.sure))
     )
     wanted = {"joined": step.joined, "left": step.left, "rejoined": step.rejoined}
-    if not is_right or episode.status != "settled":
+    if not is_kind_right or episode.status != "settled":
         lines.append(description)
     elif episode.kind != "unknown" and named(episode) != wanted:
         lines.append(f"{description}; wanted {wanted}")
@@ -73,9 +73,9 @@ def unexpected_incidents(group: RealGroup, view: str) -> list[str]:
     if not group.kill_times:
         kinds, wanted = [incident.kind for incident in group.incidents(view)], [*group.expected_incidents]
         # Kinds that only the coordinator's log shows may be missing in other views; no view may add one.
-        is_right = kinds == wanted if view == LOG else not {*kinds} - {*wanted}
+        are_kinds_right = kinds == wanted if view == LOG else not {*kinds} - {*wanted}
         stories = [f"{incident.kind}: {incident.story}" for incident in group.incidents(view)]
-        return [] if is_right else [f"{view}: incidents {stories}; wanted {wanted}"]
+        return [] if are_kinds_right else [f"{view}: incidents {stories}; wanted {wanted}"]
     storm_steps = [step for step in group.steps if step.kind == "storm"]
     incidents = group.incidents(view)
     if [incident.kind for incident in incidents] != ["storm"]:
@@ -86,11 +86,11 @@ def unexpected_incidents(group: RealGroup, view: str) -> list[str]:
     names = {episode.members.names[member_id].client_id for member_id in incident.member_ids}
     # Between two polls a member may be killed and replaced.
     allowed_misses = 1 if view == POLLING else 0
-    is_right = (
+    are_kinds_right = (
         (incident.status, incident.times, names) == ("closed", 1, {"b"})
         and again is not None
         and len(group.kill_times) - allowed_misses <= again.times <= len(group.kill_times)
         and again.period_ms is not None
         and min(gaps) - SESSION_MS < again.period_ms < max(gaps) + SESSION_MS
     )
-    return [] if is_right else [f"{view}: {incident}, {again}, kills {gaps} ms apart"]
+    return [] if are_kinds_right else [f"{view}: {incident}, {again}, kills {gaps} ms apart"]

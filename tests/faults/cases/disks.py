@@ -61,7 +61,7 @@ def break_disk(tested_monitor: TestedMonitor, name: str, damage: DamageDisk, wor
 @contextmanager
 def broker_disk(tested_monitor: TestedMonitor, damage: DamageDisk) -> Iterator[list[Report]]:
     """Damage the disk of the broker, which then exits; yield the expected reports that the broker is unavailable."""
-    report = tested_monitor.silence()
+    report = tested_monitor.wait_without_reports()
     with damage(_component_disk(tested_monitor, "broker")):
         _write_until_broker_fails(tested_monitor)
         yield report
@@ -89,7 +89,7 @@ def slow(tested_monitor: TestedMonitor, name: str) -> Iterator[list[Report]]:
 
 
 @contextmanager
-def history_lost(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
+def delete_history(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
     """Delete the history while `serve` uses it."""
     report = tested_monitor.ends("serve", str(tested_monitor.history), "was removed or replaced while in use")
     tested_monitor.history.unlink()
@@ -112,7 +112,7 @@ def history_damaged(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
 
 
 @contextmanager
-def no_files_to_lose(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
+def delete_recreatable_files(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
     """Check that the collector writes no file except its log: its position is stored in the cluster."""
     log = tested_monitor.collect.log
     descriptors = Path(f"/proc/{tested_monitor.collect.pid}/fd").iterdir()

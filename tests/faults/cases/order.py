@@ -27,12 +27,12 @@ def _process_cases() -> Iterable[Case]:
 
 
 def _disks_and_files() -> Iterable[Case]:
-    yield Case("collect", "full, read-only, lost or damaged files", disks.no_files_to_lose)
+    yield Case("collect", "full, read-only, lost or damaged files", disks.delete_recreatable_files)
     yield Case("collect", "lost place", disks.delete_collector_offsets)
     yield Case("serve", "full disk", disks.fill_history_disk, active=False)
     refused = partial(disks.break_disk, name="serve", damage=read_only, words="the disk is read-only")
     yield Case("serve", "read-only disk", refused)
-    yield Case("serve", "lost files", disks.history_lost)
+    yield Case("serve", "lost files", disks.delete_history)
     yield Case("serve", "damaged files", disks.history_damaged)
     yield Case("stream", "full disk", partial(disks.break_disk, name="stream", damage=full, words="No space left"))
     refused = partial(disks.break_disk, name="stream", damage=read_only, words="Read-only file system")
@@ -74,7 +74,7 @@ def _broker() -> Iterable[Case]:
     )
     yield Case("broker", "diff topic deleted", topics.delete_diff_topic)
     yield Case("broker", "diff topic deleted and made again", topics.recreate_diff_topic)
-    yield Case("broker", "membership topic deleted, and made again", topics.membership_deleted)
+    yield Case("broker", "membership topic deleted, and made again", topics.delete_membership_topic)
 
 
 CASES = (*_process_cases(), *_disks_and_files(), *_checkpoint(), *_clock_cases(), *_broker())

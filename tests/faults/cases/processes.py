@@ -33,7 +33,7 @@ def jvm_killed(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
 def stopped(tested_monitor: TestedMonitor, name: str) -> Iterator[list[Report]]:
     """Stop a component's processes with SIGSTOP until the end of the block; yield the reports expected of others."""
     pids = tested_monitor.pids(name)
-    reports = tested_monitor.silence() if name == "broker" else [tested_monitor.metrics_unavailable(name)]
+    reports = tested_monitor.wait_without_reports() if name == "broker" else [tested_monitor.metrics_unavailable(name)]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -46,7 +46,7 @@ def stopped(tested_monitor: TestedMonitor, name: str) -> Iterator[list[Report]]:
 @contextmanager
 def kill_broker(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
     """Send SIGKILL to the broker, and start it again after the monitor has reported it as unavailable."""
-    report = tested_monitor.silence()
+    report = tested_monitor.wait_without_reports()
     tested_monitor.broker.kill()
     yield report
     tested_monitor.begin("broker")

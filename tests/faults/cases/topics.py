@@ -13,7 +13,7 @@ from tests.faults.site import Report, TestedMonitor
 from tests.support.kafka import eventually
 
 #: Seconds that a busy machine may take to end a job after it has noticed the fault.
-_MAX_END_SECONDS = 30.0
+_EXIT_TIMEOUT_SECONDS = 30.0
 
 
 def _delete(tested_monitor: TestedMonitor, topic: str) -> None:
@@ -30,7 +30,7 @@ def delete_diff_topic(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
     tested_monitor.settle()
     tested_monitor.written |= {*tested_monitor.topic_ids()}
     reports = [
-        tested_monitor.ends("stream", f"topic {tested_monitor.diffs} was deleted", within=_MAX_END_SECONDS),
+        tested_monitor.ends("stream", f"topic {tested_monitor.diffs} was deleted", within=_EXIT_TIMEOUT_SECONDS),
         tested_monitor.server_reports("topic-missing"),
     ]
     _delete(tested_monitor, tested_monitor.diffs)
@@ -43,7 +43,7 @@ def recreate_diff_topic(tested_monitor: TestedMonitor) -> Iterator[list[Report]]
     """Delete the diff topic and create it again at once with the `topics` command."""
     tested_monitor.written |= {*tested_monitor.topic_ids()}
     reports = [
-        tested_monitor.ends("stream", f"topic {tested_monitor.diffs} was deleted", within=_MAX_END_SECONDS),
+        tested_monitor.ends("stream", f"topic {tested_monitor.diffs} was deleted", within=_EXIT_TIMEOUT_SECONDS),
         tested_monitor.log_contains("serve", f"topic {tested_monitor.diffs} was deleted", "read from its beginning"),
     ]
     _delete(tested_monitor, tested_monitor.diffs)
@@ -53,11 +53,11 @@ def recreate_diff_topic(tested_monitor: TestedMonitor) -> Iterator[list[Report]]
 
 
 @contextmanager
-def membership_deleted(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
+def delete_membership_topic(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
     """Delete the membership topic, change groups, create the topic, and start `stream` as its error message advises."""
     tested_monitor.past.append(tested_monitor.log())
     reports = [
-        tested_monitor.ends("stream", f"topic {tested_monitor.membership} was deleted", within=_MAX_END_SECONDS),
+        tested_monitor.ends("stream", f"topic {tested_monitor.membership} was deleted", within=_EXIT_TIMEOUT_SECONDS),
         tested_monitor.log_contains("collect", f"no topic {tested_monitor.membership}: waiting", within=60.0),
     ]
     _delete(tested_monitor, tested_monitor.membership)

@@ -10,7 +10,7 @@ from uuid import UUID
 from hypothesis import strategies as st
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
-from assignors.assignment import minus, union
+from assignors.assignment import subtract, union
 from streaming.collect.coordinator import connect, embedded
 from streaming.collect.coordinator.classic import GENERATION_VALUE
 from streaming.collect.coordinator.embedded import read_assignment, read_subscription
@@ -84,7 +84,7 @@ def _consumer_seeds() -> Iterator[Case]:
 def _members(kind: str) -> Iterator[tuple[str | None, bytes, bytes]]:
     """Yield protocol, subscription and assignment of every member in the captured records of groups of this kind."""
     generation = GENERATION_VALUE._replace(factory=dict)
-    for row in offsets_topic.captured_kind(kind):
+    for row in offsets_topic.captured_records_of_kind(kind):
         if row.value is None or row.key is None or row.key[:2] != pack(">h", 2):
             continue
         decoded = generation.read(row.value)
@@ -110,8 +110,8 @@ def _connect(subscription: bytes, worker_assignment: bytes) -> None:
         again = offsets_topic.work(assignment.assigned, assignment.revoked, assignment.delay_ms)
         assert connect.read_assignment(again, protocol) == assignment
         runs = connect.running_tasks(worker["owned"], assignment, protocol)
-        assert not minus(minus(runs, assignment.assigned), worker["owned"])
-        assert not minus(assignment.assigned, runs)
+        assert not subtract(subtract(runs, assignment.assigned), worker["owned"])
+        assert not subtract(assignment.assigned, runs)
         assert union(runs, runs) == runs
 
 

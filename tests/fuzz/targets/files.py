@@ -131,15 +131,15 @@ def _checkpoint(case: Case) -> None:
             if not file.is_dir():  # state/0/0
                 file.write_bytes(b"")
     try:
-        _claim_checkpoint(folder)
+        _create_checkpoint(folder)
         _check_resize(folder)
     except MonitorError as error:
         assert_one_line(error)
         return
-    assert _claim_checkpoint(folder) == _claim_checkpoint(folder)
+    assert _create_checkpoint(folder) == _create_checkpoint(folder)
 
 
-def _claim_checkpoint(folder: Path) -> checkpoint.Metadata:
+def _create_checkpoint(folder: Path) -> checkpoint.Metadata:
     with checkpoint.LocalCheckpoint(str(folder)) as place:
         return checkpoint.claim(str(folder), place, _METADATA, "stop")
 
@@ -188,20 +188,20 @@ def _real_history() -> tuple[Path, bytes]:
             history.append(records(group.diffs(4)))
             latest = codec.encode(group.latest())
             history.append([TopicRecord(ASSIGNMENTS, 0, number, name.encode(), latest, None)])
-        history.renew({DIFFS: "id-1"})
+        history.reset_changed_topics({DIFFS: "id-1"})
     return path, path.read_bytes()
 
 
-def _use_history(path: Path) -> None:
+def _read_and_write_history(path: Path) -> None:
     """Open and use a history as ``serve`` does; every error must be one line."""
     try:
         with closing(History(path, cluster_id="c", diffs_topic=DIFFS)) as history:
-            extent = history.extent
+            round_range = history.round_range
             history.positions(), history.topic_ids()
-            board = Board(extent, history.groups)
+            board = Board(round_range, history.groups)
             board.snapshot()
             _read_history(Archive(history.path), board, list(history.groups))
-            history.renew({DIFFS: "id-2"})
+            history.reset_changed_topics({DIFFS: "id-2"})
             board.publish(history.append(records(Group("orders", {"t0": 6}, 9).diffs(2), start=90)))
             history.trim(Retention(1, 1), 1)
             history.check()
@@ -212,12 +212,12 @@ def _use_history(path: Path) -> None:
 def _read_history(archive: Archive, board: Board, names: list[str]) -> None:
     for with_diff in (True, False):
         archive.page(PageQuery(), with_diff=with_diff)
-    for row in archive.rounds_after(board.extent, max(0, board.extent.last - 3), 10, 10**6) or []:
+    for row in archive.rounds_after(board.round_range, max(0, board.round_range.last - 3), 10, 10**6) or []:
         board.round_frame(row)
     for name in names[:2]:
         archive.timeline(PageQuery(group=name))
         archive.assignment(name)
-        archive.round(name, board.extent.last)
+        archive.round(name, board.round_range.last)
 
 
 def _history_bytes(case: Case) -> None:
@@ -229,7 +229,7 @@ def _history_bytes(case: Case) -> None:
         data[place : place + len(new)] = new
     with _fresh_history() as path:
         path.write_bytes(data)
-        _use_history(path)
+        _read_and_write_history(path)
 
 
 @contextmanager
@@ -274,7 +274,7 @@ def _history_rows(case: Case) -> None:
                     as_text = part.decode(errors="replace").replace("\0", "0")
                     connection.execute(statement, (as_text if kind == "text" else value,))
             connection.commit()
-        _use_history(path)
+        _read_and_write_history(path)
 
 
 def _history_row_seeds() -> Iterator[Case]:

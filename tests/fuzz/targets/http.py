@@ -24,7 +24,7 @@ from streaming.records.codec import encode
 from streaming.serve.clusters import ServeOptions
 from streaming.serve.history import History, Retention
 from streaming.serve.records import TopicRecord
-from streaming.serve.security import POLICY, Access, TrustedProxies
+from streaming.serve.security import CSP, Access, TrustedProxies
 from streaming.serve.server import FeedServer
 from tests.fuzz.case import Case, FuzzTarget
 from tests.support.compacted import checkout_group
@@ -34,7 +34,7 @@ from tests.support.histories import Group
 from tests.support.incidents import incident
 
 _TOKEN = "0123456789abcdef"  # noqa: S105 - of this harness
-_PATHS = (
+_REQUEST_PATHS = (
     *("/", "/health", "/ready", "/metrics", "/api/v1/openapi.json", "/groups/orders"),
     *("/api/v1/groups", "/api/v1/groups/orders", "/api/v1/groups/a%2Fb/rounds", "/api/v1/groups/%C3%A9%0A/timeline"),
     *("/api/v1/groups/orders/rounds/1", "/api/v1/groups/orders/rounds?view=summary&limit=2&cursor=3"),
@@ -108,17 +108,17 @@ def _asgi(case: Case) -> None:
 
 async def _request(app: ASGIApp, scope: dict[str, Any]) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
-    enough = asyncio.Event()
+    stop_event = asyncio.Event()
 
     async def receive() -> dict[str, Any]:
         # A feed client disconnects after its first events.
-        await asyncio.wait_for(enough.wait(), 60)
+        await asyncio.wait_for(stop_event.wait(), 60)
         return {"type": "http.disconnect"}
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
         if len(sent) > 2 or not message.get("more_body", True):
-            enough.set()
+            stop_event.set()
 
     await asyncio.wait_for(app(scope, receive, send), 60)
     return sent
@@ -128,7 +128,7 @@ def _check_answer(scope: dict[str, Any], sent: list[dict[str, Any]]) -> None:
     start, *bodies = sent
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in start["headers"]}
     assert start["status"] < 500 or (start["status"] == 503 and scope["path"] == "/ready"), start
-    assert headers["content-security-policy"].startswith(POLICY)
+    assert headers["content-security-policy"].startswith(CSP)
     assert all(value.isprintable() for value in headers.values())
     body = b"".join(message.get("body", b"") for message in bodies)
     if start["status"] >= 400 and scope["path"] != "/ready":
@@ -141,7 +141,7 @@ def _check_answer(scope: dict[str, Any], sent: list[dict[str, Any]]) -> None:
 
 
 def _asgi_seeds() -> Iterator[Case]:
-    for path in _PATHS:
+    for path in _REQUEST_PATHS:
         yield [b"GET", path.encode(), b"localhost:8686", None, b"Bearer " + _TOKEN.encode(), *[None] * 5]
     yield [b"HEAD", b"/api/v1/stream", b"[::1]:1", b"x.1", b"Basic eA==", b'"x"', b"gzip", b"0", b"eve", b"https"]
     yield [
@@ -229,7 +229,7 @@ def _read_response(client: socket.socket) -> bytes:
 
 
 def _byte_seeds() -> Iterator[Case]:
-    for path in _PATHS:
+    for path in _REQUEST_PATHS:
         yield [b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path.encode()]
     head = b"GET /api/v1/groups HTTP/1.1\r\nHost: localhost\r\n"
     yield [head, b"Connection: close\r\n\r\n"]

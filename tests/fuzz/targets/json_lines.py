@@ -177,7 +177,7 @@ def _partition_seeds() -> Iterator[Case]:
     yield [b"a2V5\nYW55/w==\n_-8=\n" + b"x" * 70 + b"\nlast", b"\x7f\xff\xff\xff"]
 
 
-def _place(case: Case) -> None:
+def _place_replicas(case: Case) -> None:
     brokers, *numbers = case or [b""]
     try:
         text = (brokers or b"").decode()
@@ -259,7 +259,7 @@ TARGETS = (
         shape=st.one_of(of(GroupLine), of(checking.PlacementLine)).map(lambda line: [msgspec.json.encode(line)]),
     ),
     FuzzTarget("partition", _partition, _partition_seeds, 2),
-    FuzzTarget("place", _place, _place_seeds, 7),
+    FuzzTarget("place", _place_replicas, _place_seeds, 7),
     FuzzTarget(
         "scenario",
         _scenario,

@@ -21,7 +21,7 @@ from streaming.records.events import Event, GroupObserved
 from tests.fuzz.case import Case, FuzzTarget
 from tests.fuzz.targets.embedded import assignments, numbers, subscriptions
 from tests.fuzz.targets.split_groups import split_group_records
-from tests.fuzz.targets.topics import SINKS, check_written
+from tests.fuzz.targets.topics import SINKS, check_output_record
 from tests.support import offsets_topic
 
 _FUZZ_WORDS = (
@@ -53,7 +53,7 @@ def _records(case: Case) -> None:
         assert codec.decode_event(key, value, codec.ce_attributes(headers)) == item.event
         record = Record.of(4, item.record.offset, key, value, headers)
         for write in process(bucket, [record], 0, SINKS):
-            check_written(write)
+            check_output_record(write)
 
 
 def _record_seeds() -> Iterator[Case]:
@@ -62,7 +62,7 @@ def _record_seeds() -> Iterator[Case]:
         for row in rows:
             yield [pack(">q", row.timestamp), row.key, row.value]
     for kind in offsets_topic.KINDS:
-        rows = offsets_topic.captured_kind(kind)
+        rows = offsets_topic.captured_records_of_kind(kind)
         yield [part for row in rows for part in (pack(">q", row.timestamp), row.key, row.value)]
 
 

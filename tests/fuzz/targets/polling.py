@@ -28,7 +28,7 @@ from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from tests.fuzz.case import Case, FuzzTarget
 from tests.fuzz.shapes import of
-from tests.fuzz.targets.topics import SINKS, check_written, membership_shape
+from tests.fuzz.targets.topics import SINKS, check_output_record, membership_shape
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.recorded import GROUP_SORTS
 from tests.support.recorded import records as recorded
@@ -113,7 +113,7 @@ def _check_accepted(bucket: Bucket, offset: int, event: Event) -> None:
     assert codec.decode_event(key, value, codec.ce_attributes(headers)) == event
     for write in process(bucket, [Record.of(0, offset, key, value, headers)], 0, SINKS):
         assert write.topic != SINKS.dead_letters, write
-        check_written(write)
+        check_output_record(write)
 
 
 def _polling_seeds() -> Iterator[Case]:
@@ -129,10 +129,10 @@ def _polling_seeds() -> Iterator[Case]:
         description("CLASSIC", "EMPTY", ""),
         description("CLASSIC", "DEAD", ""),
     ]
-    going, gone = _Member("a", [("t", 0)], [("t", 1)]), _Member("a", [("t", 1)], [("t", 1)])
+    member_in_move, gone = _Member("a", [("t", 0)], [("t", 1)]), _Member("a", [("t", 1)], [("t", 1)])
     yield [
         description("CONSUMER", "STABLE", "uniform", _Member("a", [("t", 0)], [("t", 0)])),
-        description("CONSUMER", "UNKNOWN", "uniform", going, _Member("b", [], [("t", 0)])),
+        description("CONSUMER", "UNKNOWN", "uniform", member_in_move, _Member("b", [], [("t", 0)])),
         description("CONSUMER", "STABLE", "uniform", gone, _Member("b", [("t", 0)], [("t", 0)])),
         description("CLASSIC", "STABLE", "range", a),
         description("CONSUMER", "EMPTY", "uniform"),

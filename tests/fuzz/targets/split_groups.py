@@ -35,7 +35,7 @@ def _shares(name: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
 
 _number = _int32.map(lambda number: pack(">i", number))
 _texts = st.lists(_name.map(compact_bytes), max_size=3).map(lambda parts: elements(*parts))
-_by_topic = _shares(st.sampled_from([b"A" * 16, b"B" * 16, bytes(16)]))
+_partitions_by_topic = _shares(st.sampled_from([b"A" * 16, b"B" * 16, bytes(16)]))
 _tasks = _shares(_name.map(compact_bytes))
 _progress = _concatenated(_number, _number, st.integers(-1, 4).map(lambda state: pack(">b", state)))
 _client = _concatenated(_name.map(compact_bytes), _name.map(compact_bytes))
@@ -48,22 +48,22 @@ _endpoint = st.sampled_from([b"\xff", b"\x01" + compact_bytes("h") + pack(">h", 
 #: Bytes after a value's fields: no tagged fields, a known tagged field, or an unknown tagged field.
 _tags = st.sampled_from([b"\0", b"\x01\x00\x04" + pack(">i", 3), b"\x01\x00\x05\x01" + pack(">i", 9), b"\x01\x07\x00"])
 
-#: Record type → its value's fields; ``_KEYED`` lists types whose key names a member or pattern.
+#: Record type → its value's fields; ``_TYPES_WITH_MEMBER_KEY`` lists types whose key names a member or pattern.
 _VALUES: dict[str, dict[int, st.SearchStrategy[bytes]]] = {
     "consumer": {
         3: _number,
         5: _concatenated(_text, _text, _client, _texts, _text, _number, _text),
         6: _number,
-        7: _by_topic,
-        8: _concatenated(_progress, _by_topic, _by_topic),
+        7: _partitions_by_topic,
+        8: _concatenated(_progress, _partitions_by_topic, _partitions_by_topic),
         16: _texts,
     },
     "share": {
         10: _concatenated(_text, _client, _texts),
         11: _number,
         12: _number,
-        13: _by_topic,
-        14: _concatenated(_progress, _by_topic),
+        13: _partitions_by_topic,
+        14: _concatenated(_progress, _partitions_by_topic),
     },
     "streams": {
         17: _concatenated(_number, st.just(pack(">q", 1))),
@@ -74,7 +74,7 @@ _VALUES: dict[str, dict[int, st.SearchStrategy[bytes]]] = {
         23: _concatenated(_number, st.lists(_subtopology, max_size=2).map(lambda parts: elements(*parts))),
     },
 }
-_KEYED = {5, 7, 8, 10, 13, 14, 16, 19, 21, 22}
+_TYPES_WITH_MEMBER_KEY = {5, 7, 8, 10, 13, 14, 16, 19, 21, 22}
 
 
 @st.composite
@@ -87,7 +87,7 @@ def split_group_records(draw: st.DrawFn) -> Case:
         at += draw(st.sampled_from([0, 0, 0, 1, 10_000]))
         number = draw(st.sampled_from(sorted(values)))
         key = pack(">h", number) + string("g")
-        if number in _KEYED:
+        if number in _TYPES_WITH_MEMBER_KEY:
             key += string(draw(st.sampled_from(["a", "b", "t"])))
         value = pack(">h", 0) + draw(values[number]) + draw(_tags)
         case += [pack(">q", at), key, draw(st.sampled_from([value, value, value, None]))]

@@ -68,7 +68,7 @@ def _message(key: bytes | None, value: bytes | None, headers: list[tuple[str, by
     )
 
 
-def check_written(write: OutputRecord) -> None:
+def check_output_record(write: OutputRecord) -> None:
     """Assert that every reader of the topic accepts the written record."""
     ce = codec.ce_attributes(write.headers)
     if write.topic == SINKS.dead_letters:
@@ -110,7 +110,7 @@ def _membership(case: Case) -> None:
         writes = process(bucket, [record], now, SINKS)
         writes += expire(bucket, now + 5_000, SINKS)
         for write in writes:
-            check_written(write)
+            check_output_record(write)
         packed = bucket.pack()
         again = Bucket(packed)
         assert {name: again.get(name) for name in again} == {name: bucket.get(name) for name in bucket}

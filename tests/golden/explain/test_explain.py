@@ -100,8 +100,8 @@ def test_client_logs_give_the_rounds_of_the_broker_log(name: str) -> None:
 
     clients, broker = numbers(name), numbers("broker-4.3-rdkafka")
     group = clients[0][0]
-    of_group = [entry for entry in broker if entry[0] == group]
-    assert [*clients[:-1]] == of_group[: len(clients) - 1]
+    group_entries = [entry for entry in broker if entry[0] == group]
+    assert [*clients[:-1]] == group_entries[: len(clients) - 1]
     assert numbers("broker-4.3-rdkafka", name) == broker
 
 

@@ -28,8 +28,8 @@ def strings(rng: random.Random, count: int) -> list[str]:
     kind = rng.choice(["plain", "colliding", "mixed", "odd"])
     if kind == "odd":
         return rng.sample(sorted({a + b + c for a in ODD_IDS for b in ODD_IDS for c in ODD_IDS}), count)
-    colliding = rng.sample(COLLIDING_STRINGS, min(count // (1 if kind == "colliding" else 3), 256))
-    names = [] if kind == "plain" else colliding
+    colliding_strings = rng.sample(COLLIDING_STRINGS, min(count // (1 if kind == "colliding" else 3), 256))
+    names = [] if kind == "plain" else colliding_strings
     names += [f"c{number}" for number in rng.sample(range(10 * count), count - len(names))]
     rng.shuffle(names)
     return names

@@ -17,7 +17,7 @@ from streaming.records.codec import encode_event
 from streaming.records.events import Event
 from tests.support.memory_kafka.admin import GroupDescriptions, MemoryAdmin, answered
 from tests.support.memory_kafka.clients import MemoryConsumer, MemoryProducer
-from tests.support.memory_kafka.log import DEFAULTS, Log, Message, Topic
+from tests.support.memory_kafka.log import DEFAULT_CONFIG, Log, Message, Topic
 
 
 class MemoryKafka:
@@ -61,7 +61,7 @@ class MemoryKafka:
     def create(self, name: str, partitions: int = 1, **config: str) -> Topic:
         self._topic_count += 1
         overrides = {key.replace("_", "."): value for key, value in config.items()}
-        topic = Topic(f"id-{self._topic_count}", [Log() for _ in range(partitions)], DEFAULTS | overrides)
+        topic = Topic(f"id-{self._topic_count}", [Log() for _ in range(partitions)], DEFAULT_CONFIG | overrides)
         self.topics[name] = topic
         return topic
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError
 
-DEFAULTS = {"cleanup.policy": "delete", "max.message.bytes": "1048588"}
+DEFAULT_CONFIG = {"cleanup.policy": "delete", "max.message.bytes": "1048588"}
 Headers = list[tuple[str, bytes | None]]
 
 

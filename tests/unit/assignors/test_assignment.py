@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignors import assignment
-from assignors.assignment import common, minus, union
+from assignors.assignment import common, subtract, union
 from assignors.model import TopicPartitions
 from tests.support.histories import change
 
@@ -20,9 +20,9 @@ def _share(numbers: dict[str, set[int]]) -> TopicPartitions:
     """Return partitions as a range if the numbers have no gaps, else as a list: the code under test accepts both."""
     share: dict[str, list[int] | range] = {}
     for topic, partitions in numbers.items():
-        ascending = sorted(partitions)
-        whole = range(ascending[0], ascending[-1] + 1)
-        share[topic] = whole if len(whole) == len(ascending) else ascending
+        ascending_partitions = sorted(partitions)
+        whole = range(ascending_partitions[0], ascending_partitions[-1] + 1)
+        share[topic] = whole if len(whole) == len(ascending_partitions) else ascending_partitions
     return share
 
 
@@ -35,7 +35,7 @@ def _topic_partitions(share: TopicPartitions) -> set[tuple[str, int]]:
 
 @pytest.mark.parametrize(
     ("operation", "expected"),
-    [(minus, set.difference), (common, set.intersection), (union, set.union)],
+    [(subtract, set.difference), (common, set.intersection), (union, set.union)],
     ids=["minus", "common", "union"],
 )
 @settings(max_examples=40)
@@ -62,7 +62,7 @@ def test_select_topics_returns_only_the_given_topics(share: TopicPartitions, top
 @settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from("abc"), SHARES))
 def test_collect_sets_contains_all_owned_partitions(shares: dict[str, TopicPartitions]) -> None:
-    partition_sets = assignment.collect_sets(shares)
+    partition_sets = assignment.collect_partition_sets(shares)
     assert {(topic, p) for topic, partitions in partition_sets.items() for p in partitions} == set().union(
         *map(_topic_partitions, shares.values())
     )
@@ -93,10 +93,10 @@ def test_claim_loses_partitions_that_other_members_own(
     expected = {
         (topic, p)
         for topic, p in _topic_partitions(claim)
-        if p not in assignment.collect_sets(others).get(topic, set())
+        if p not in assignment.collect_partition_sets(others).get(topic, set())
     }
-    reversed_claims = {topic: [*reversed(partitions), partitions[0]] for topic, partitions in claim.items()}
-    unclaimed_share = assignment.subtract_others(reversed_claims, "a", shares)
+    claims_in_reverse_order = {topic: [*reversed(partitions), partitions[0]] for topic, partitions in claim.items()}
+    unclaimed_share = assignment.subtract_other_owners(claims_in_reverse_order, "a", shares)
     assert _topic_partitions(unclaimed_share) == expected
     assert all(partitions == sorted(set(partitions)) for partitions in unclaimed_share.values())
 

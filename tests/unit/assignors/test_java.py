@@ -73,7 +73,7 @@ def test_copied_hash_set_has_javas_capacity() -> None:
 
 def test_random_numbers_equal_those_of_java() -> None:
     # The first numbers of new Random(42) in a JVM.
-    assert [java.JavaRandom(42).next_signed()] == [-1170105035]
+    assert [java.JavaRandom(42).next_signed_int()] == [-1170105035]
     random = java.JavaRandom(42)
     assert [random.next_int(10) for _ in range(5)] == [0, 3, 8, 4, 0]
     random = java.JavaRandom(42)

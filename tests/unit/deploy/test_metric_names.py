@@ -12,13 +12,13 @@ from prometheus_client import CollectorRegistry
 
 from streaming.collect.metrics import CollectMetrics, PollMetrics
 from streaming.serve.board import Board
-from streaming.serve.history import Extent
+from streaming.serve.history import RoundRange
 from streaming.serve.metrics import Metrics
 from streaming.spark.progress import BatchMetrics
 
 DEPLOY_FOLDER = Path(__file__).parents[3] / "deploy"
 DASHBOARD = DEPLOY_FOLDER / "grafana" / "dashboards" / "rebalances.json"
-NAME = re.compile(r"\b(?:kafka_consumergroup|rebalance_monitor)_[a-z_]+\b")
+METRIC_NAME_PATTERN = re.compile(r"\b(?:kafka_consumergroup|rebalance_monitor)_[a-z_]+\b")
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def exported_metrics(board: Board) -> set[str]:
 
 @pytest.fixture
 def board() -> Board:
-    return Board(Extent(epoch="e", trimmed=0, last=0), {})
+    return Board(RoundRange(epoch="e", trimmed=0, last=0), {})
 
 
 def expressions(node: Any) -> list[str]:
@@ -49,14 +49,16 @@ def test_rules_use_exported_metrics(exported_metrics: set[str]) -> None:
     used_metrics = {
         name
         for line in (DEPLOY_FOLDER / "prometheus" / "rules.yml").read_text().splitlines()
-        for name in NAME.findall(line)
+        for name in METRIC_NAME_PATTERN.findall(line)
     }
     assert used_metrics
     assert used_metrics <= exported_metrics
 
 
 def test_dashboard_queries_exported_metrics(exported_metrics: set[str]) -> None:
-    used_metrics = {name for text in expressions(json.loads(DASHBOARD.read_text())) for name in NAME.findall(text)}
+    used_metrics = {
+        name for text in expressions(json.loads(DASHBOARD.read_text())) for name in METRIC_NAME_PATTERN.findall(text)
+    }
     assert used_metrics
     assert used_metrics <= exported_metrics
 
@@ -66,7 +68,7 @@ def test_shared_annotations_equal_the_dashboards(exported_metrics: set[str]) -> 
     # Other dashboards have no variable for the cluster.
     own = re.sub(r'cluster=~\\"\$cluster\\",?', "", DASHBOARD.read_text()).replace("_open{}", "_open")
     assert annotations == json.loads(own)["annotations"]["list"]
-    used_metrics = {name for text in expressions(annotations) for name in NAME.findall(text)}
+    used_metrics = {name for text in expressions(annotations) for name in METRIC_NAME_PATTERN.findall(text)}
     assert used_metrics
     assert used_metrics <= exported_metrics
 

@@ -19,5 +19,5 @@ def test_monitor_imports_only_the_vote_from_protocols() -> None:
     # the vote for a common assignor raises this error
     assert imported_names == {
         "monitor": {"vote", *imported_names["monitor"] & {"InconsistentGroupProtocol"}},
-        "cli": {"FAMILIES"},
+        "cli": {"PROTOCOL_FAMILIES"},
     }

@@ -23,7 +23,7 @@ from streaming.cli import (
     simulate,
     stream,
 )
-from streaming.demo.agreement import Agreement
+from streaming.demo.agreement import ReportComparison
 from streaming.demo.runner import DemoSummary
 from streaming.kafka.dead_letters import DeadLetter
 from streaming.kafka.diff_reader import DiffRecord, MalformedDiff
@@ -117,7 +117,7 @@ def terminal_view(name: str) -> None:
         view.stage(name)
         view.step(name)
         view.diff(DiffRecord("1", diff(name), b"", 0, 0))
-    view.summary(DemoSummary([diff(name)], Agreement(1, (name,))))
+    view.summary(DemoSummary([diff(name)], ReportComparison(1, (name,))))
 
 
 def log_line(name: str) -> None:

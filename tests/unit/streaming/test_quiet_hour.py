@@ -112,7 +112,7 @@ class MonitorUnderTest:
         self.parts: dict[str, Collector | QuietStream] = {"collector": Collector(clock), "stream": QuietStream(clock)}
         self.tracker = HeartbeatTracker(SETTINGS)
         self.warnings = FreshnessWarnings(self.tracker.freshness)
-        self.board = Board(history.extent, history.groups)
+        self.board = Board(history.round_range, history.groups)
         loop = asyncio.new_event_loop()
         source = MemorySource(read=0)
         self.follower = Follower(

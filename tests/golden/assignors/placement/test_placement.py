@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.placement_cases import admin_answer, striped_answer
+from tests.support.placement_cases import admin_answer, striped_placement
 
 RECORDED_CASES = [json.loads(line) for line in (Path(__file__).parent / "oracle.jsonl").read_text().splitlines()]
-ANSWER_FUNCTIONS = {"admin": admin_answer, "placer": striped_answer}
+PLACEMENT_FUNCTIONS = {"admin": admin_answer, "placer": striped_placement}
 
 
 @pytest.mark.parametrize("record", RECORDED_CASES, ids=lambda record: record["request"]["family"])
 def test_placement_equals_that_of_kafka(record: dict[str, Any]) -> None:
     expected = {"error": True} if "error" in record["answer"] else record["answer"]
-    assert ANSWER_FUNCTIONS[record["request"]["family"]](record["request"]) == expected
+    assert PLACEMENT_FUNCTIONS[record["request"]["family"]](record["request"]) == expected

@@ -8,7 +8,7 @@ import pytest
 from assignors.errors import InvalidGroup
 from assignors.registry import find
 from tests.support.groups import group_of
-from tests.support.zookeeper_cases import without_undefined_order
+from tests.support.zookeeper_cases import sort_undefined_order
 
 
 @pytest.mark.parametrize("version", ["0.8.2", "0.11", "1.1"])
@@ -25,4 +25,4 @@ def test_assignments_equal_the_recorded_ones(assignor: str, version: str) -> Non
             continue
         answer = find("zookeeper", assignor).assign(*group, kafka_version=version)
         assignment_lists = {thread: {t: list(p) for t, p in share.items()} for thread, share in answer.items()}
-        assert without_undefined_order(assignment_lists) == without_undefined_order(row["answer"])
+        assert sort_undefined_order(assignment_lists) == sort_undefined_order(row["answer"])

@@ -16,15 +16,15 @@ GOLDEN = Path(__file__).with_name("schema.json")
 
 def schema() -> Any:
     """Return the schema of all tables of settings, without descriptions."""
-    return _without_descriptions(Settings.model_json_schema())
+    return _remove_descriptions(Settings.model_json_schema())
 
 
-def _without_descriptions(schema: Any) -> Any:
+def _remove_descriptions(schema: Any) -> Any:
     if isinstance(schema, dict):
         return {
-            name: _without_descriptions(value) for name, value in schema.items() if name not in ("description", "title")
+            name: _remove_descriptions(value) for name, value in schema.items() if name not in ("description", "title")
         }
-    return [_without_descriptions(value) for value in schema] if isinstance(schema, list) else schema
+    return [_remove_descriptions(value) for value in schema] if isinstance(schema, list) else schema
 
 
 def test_settings_schema_equals_the_golden_file() -> None:

@@ -14,7 +14,7 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.kafka.topics import ensure_topics
-from tests.integration.streaming.brokers.test_three_brokers import start_all_brokers, with_consumers
+from tests.integration.streaming.brokers.test_three_brokers import add_consumers, start_all_brokers
 from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.integration.streaming.serve.test_serve import ids, made
 from tests.support.callbacks import missing_callbacks
@@ -23,7 +23,7 @@ from tests.support.kafka import eventually, unique_name
 from tests.support.kafka_cluster import KafkaCluster, kafka_cluster
 from tests.support.live_stream import LiveStream
 from tests.support.members import CONSUMER, COOPERATIVE, Member, share_all_partitions
-from tests.support.serving import Publisher, Serve
+from tests.support.serving import Publisher, ServeProcess
 
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(600)]
 
@@ -33,7 +33,7 @@ _PARTITIONS = 6
 @pytest.fixture
 def cluster() -> Iterator[KafkaCluster]:
     with kafka_cluster() as made:
-        yield with_consumers(made)
+        yield add_consumers(made)
 
 
 class Observed:
@@ -165,7 +165,7 @@ def _has_replicas_on(cluster: KafkaCluster, topic: str, brokers: set[int]) -> bo
 
 
 @contextmanager
-def elected_uncleanly(cluster: KafkaCluster, topic: str) -> Iterator[None]:
+def unclean_leader_election(cluster: KafkaCluster, topic: str) -> Iterator[None]:
     """Lose the records that the block writes: only broker 2 has these records, and broker 3 becomes leader."""
     set_config(cluster, topic, min_insync_replicas="1", unclean_leader_election_enable="true")
     move(cluster, topic, 2, 3)
@@ -183,7 +183,7 @@ def elected_uncleanly(cluster: KafkaCluster, topic: str) -> Iterator[None]:
 def test_groups_recover_from_unclean_offsets_topic_election(cluster: KafkaCluster, tmp_path: Path) -> None:
     """After an unclean election, groups continue from the new leader's state, as snapshots show."""
     with observed(cluster, tmp_path) as groups:
-        with elected_uncleanly(cluster, OFFSETS_TOPIC):
+        with unclean_leader_election(cluster, OFFSETS_TOPIC):
             groups.join("c")
             groups.settle()
         groups.join("d")
@@ -193,7 +193,7 @@ def test_groups_recover_from_unclean_offsets_topic_election(cluster: KafkaCluste
 def test_groups_recover_from_unclean_membership_topic_election(cluster: KafkaCluster, tmp_path: Path) -> None:
     """Unclean election loses events; later events show the current state of the groups."""
     with observed(cluster, tmp_path) as groups:
-        with elected_uncleanly(cluster, *groups.membership):
+        with unclean_leader_election(cluster, *groups.membership):
             groups.join("c")
             groups.settle()
         groups.join("d")
@@ -202,7 +202,7 @@ def test_groups_recover_from_unclean_membership_topic_election(cluster: KafkaClu
 
 def test_older_history_is_completed_from_the_topic(cluster: KafkaCluster, tmp_path: Path) -> None:
     """A history without its write-ahead log, and an older copy of a history, receive every missing diff again."""
-    with Serve(cluster.bootstrap_servers, f"{unique_name('serve')}.", tmp_path) as serve:
+    with ServeProcess(cluster.bootstrap_servers, f"{unique_name('serve')}.", tmp_path) as serve:
         replayed_rounds = made(2, 30)
         serve.start_with_diffs(replayed_rounds[:20])
         history = tmp_path / "history.sqlite"

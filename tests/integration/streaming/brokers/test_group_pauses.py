@@ -115,7 +115,7 @@ class JavaCommitter:
         self._java.begin_close(self._group, "DEFAULT")
 
 
-def pause_ms(attempts: Sequence[CommitAttempt], begin: int) -> int:
+def longest_pause_ms(attempts: Sequence[CommitAttempt], begin: int) -> int:
     """Return the longest time (ms) from the first failed or delayed commit to the next commit that succeeded."""
     longest, since = 0, None
     for attempt in attempts:
@@ -282,12 +282,14 @@ def test_a_broker_away_is_one_incident_with_pauses(
             assert incident.pauses is not UNSET
             eventually(lambda: all(incident.closed_at for incident in view.incidents(CLUSTER)))
             pauses = incident.pauses
-            true_pauses = {name: pause_ms(committer.attempts, begin - 1000) for name, committer in committers.items()}
+            true_pauses = {
+                name: longest_pause_ms(committer.attempts, begin - 1000) for name, committer in committers.items()
+            }
             moved = {name for name in committers if committers[name].assignments > assignments_before[name]}
             incidents = [(incident.kind, incident.story) for incident in view.incidents(CLUSTER)]
             episodes = {name: explained(view, name) for name in committers}
             incidents_by_group = {name: view.incidents(name) for name in committers if view.incidents(name)}
-        coordinated = set(incident.groups)
+        affected_groups = set(incident.groups)
         for name in sorted(committers):
             kinds = [(episode.kind, episode.sure) for episode in episodes[name][max(0, before[name] - 1) :]]
             record_property(
@@ -296,11 +298,13 @@ def test_a_broker_away_is_one_incident_with_pauses(
         inside = [name for name in pauses.groups if contains_pause(true_pauses[name], *pauses.groups[name], 0)]
         record_property("story", incident.story)
         record_property("seconds away", round(away, 1))
-        record_property("groups that assigned partitions again", sorted(moved & coordinated))
-        record_property("inside the bounds", f"{len(inside)} of {len(pauses.groups)}, {len(coordinated)} coordinated")
+        record_property("groups that assigned partitions again", sorted(moved & affected_groups))
+        record_property(
+            "inside the bounds", f"{len(inside)} of {len(pauses.groups)}, {len(affected_groups)} coordinated"
+        )
         assert [kind for kind, _ in incidents] == ["broker-restart"], incidents
         assert len(groups_of_stopped_broker) == _GROUPS
-        assert coordinated == groups_of_stopped_broker
+        assert affected_groups == groups_of_stopped_broker
         # A broker that stops in order moves its coordinators first: some pauses are no longer than usual intervals.
         assert fault == "stop" or pauses.groups.keys() == groups_of_stopped_broker
         assert all(
@@ -312,9 +316,11 @@ def test_a_broker_away_is_one_incident_with_pauses(
             for name in pauses.groups
             if not contains_pause(true_pauses[name], *pauses.groups[name], _LOG_RESOLUTION_MS)
         } == set()
-        assert set(pauses.rebalanced) >= moved & coordinated
+        assert set(pauses.rebalanced) >= moved & affected_groups
         assert {
-            name: [episode.story for episode in of_group] for name, of_group in episodes.items() if has_crash(of_group)
+            name: [episode.story for episode in group_episodes]
+            for name, group_episodes in episodes.items()
+            if has_crash(group_episodes)
         } == {}
         assert incidents_by_group == {}
 

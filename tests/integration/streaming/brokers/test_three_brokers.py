@@ -33,7 +33,7 @@ from tests.support.live_stream import LiveStream
 from tests.support.members import CONSUMER, COOPERATIVE, Member, share_all_partitions
 from tests.support.monitor import running_monitor
 from tests.support.offsets_topic import assignment, group_bytes, group_key, subscription
-from tests.support.serving import Publisher, Serve
+from tests.support.serving import Publisher, ServeProcess
 
 _EVERY_SECONDS = 0.2
 
@@ -116,17 +116,17 @@ Record = Callable[[str, object], None]
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[KafkaCluster]:
     with kafka_cluster(properties=_SESSIONS) as made:
-        yield with_consumers(made)
+        yield add_consumers(made)
 
 
 @pytest.fixture
 def controller_cluster() -> Iterator[KafkaCluster]:
     """Yield a cluster in which each broker is also a controller."""
     with kafka_cluster(controllers=3, properties=_SESSIONS) as made:
-        yield with_consumers(made)
+        yield add_consumers(made)
 
 
-def with_consumers(made: KafkaCluster) -> KafkaCluster:
+def add_consumers(made: KafkaCluster) -> KafkaCluster:
     """Yield a cluster with a topic for consumers and with the internal topics that consumers need."""
     servers = made.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": servers})  # keep it: responses only arrive while it exists
@@ -154,7 +154,7 @@ def coordinator_partition(group: str) -> int:
     return abs(code - 2**32 if code >= 2**31 else code) % _OFFSETS_PARTITIONS
 
 
-def groups_led_by(cluster: KafkaCluster, membership: str, broker: int, *prefixes: str) -> list[str]:
+def groups_of_coordinator(cluster: KafkaCluster, membership: str, broker: int, *prefixes: str) -> list[str]:
     """Return a group id per prefix; this broker leads the group's offsets partition and its membership partition."""
     offsets = cluster.metadata(OFFSETS_TOPIC).topics[OFFSETS_TOPIC].partitions
     events = cluster.metadata(membership).topics[membership].partitions
@@ -198,7 +198,7 @@ def test_collector_keeps_every_round_when_a_leader_dies(
     ensure_topics(collecting.settings)
     membership = collecting.settings.topics.membership
     down = cluster.leader_other_than_controller(OFFSETS_TOPIC)
-    classic, consumer = groups_led_by(cluster, membership, down, "dies-classic", "dies-consumer")
+    classic, consumer = groups_of_coordinator(cluster, membership, down, "dies-classic", "dies-consumer")
     with ExitStack() as stack:
         view = stack.enter_context(LiveStream(collecting.settings))
         stack.enter_context(collecting)
@@ -244,7 +244,7 @@ def test_collector_keeps_every_round_when_a_leader_dies(
 
 
 def test_serve_has_every_diff_after_new_leaders(cluster: KafkaCluster, tmp_path: Path, record_property: Record) -> None:
-    with Serve(cluster.bootstrap_servers, f"{unique_name('serve')}.", tmp_path) as serve:
+    with ServeProcess(cluster.bootstrap_servers, f"{unique_name('serve')}.", tmp_path) as serve:
         replayed_rounds = made(2, 20)
         serve.start_with_diffs(replayed_rounds[:20])
         diffs = serve.settings.topics.diffs
@@ -265,7 +265,7 @@ def test_serve_has_every_diff_after_new_leaders(cluster: KafkaCluster, tmp_path:
 def test_serve_is_not_ready_while_two_of_three_brokers_are_down(
     controller_cluster: KafkaCluster, tmp_path: Path
 ) -> None:
-    with Serve(controller_cluster.bootstrap_servers, f"{unique_name('serve')}.", tmp_path) as serve:
+    with ServeProcess(controller_cluster.bootstrap_servers, f"{unique_name('serve')}.", tmp_path) as serve:
         replayed_rounds = made(2, 20)
         serve.start_with_diffs(replayed_rounds[:20])
         diffs = serve.settings.topics.diffs

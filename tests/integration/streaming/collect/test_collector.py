@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.cluster]
 ASSIGNORS = {"eager": "range", "cooperative": "cooperative-sticky"}
 
 
-def in_order(expected: list[Share], reports: list[Share]) -> bool:
+def has_reports_in_order(expected: list[Share], reports: list[Share]) -> bool:
     """Return true if ``reports`` contains the expected assignments in this order, possibly with others between them."""
     left = iter(reports)
     return all(state in left for state in expected)
@@ -75,7 +75,7 @@ def test_collected_rounds_equal_the_callbacks(broker: Kafka, topic: str, config:
         assert collecting.stop() == 0
 
     for remaining_member in (a, c):
-        assert in_order(
+        assert has_reports_in_order(
             distinct([share_of_client(view, remaining_member.name) for view in views]), [{}, *remaining_member.reports]
         )
     ids = [event.id for event in collecting.events(group)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streaming.episodes.incidents import DEFAULTS
+from streaming.episodes.incidents import LIMITS
 from streaming.kafka.topics import ensure_topics
 from streaming.records.episodes import Incident
 from streaming.records.events import CLUSTER
@@ -79,7 +79,7 @@ def test_rebalance_past_the_threshold_opens_and_closes(
             record_property("seconds from the join to the incident", round(opened, 1))
             record_property("seconds from the last assignment to its end", round(time.time() - ended, 1))
             assert time.time() - ended < _MAX_NOTICE_SECONDS
-            assert abs(opened - DEFAULTS.rebalance_stuck_ms / 1000) < _MAX_NOTICE_SECONDS
+            assert abs(opened - LIMITS.rebalance_stuck_ms / 1000) < _MAX_NOTICE_SECONDS
 
 
 def test_killed_host_of_ten_groups_is_one_mass_restart(broker: Kafka, topic: str, record_property: Record) -> None:

@@ -66,7 +66,7 @@ def test_killed_collector_publishes_the_same_as_undisturbed_one(broker: Kafka, t
     changes = [event.data for event in collecting.events() if isinstance(event.data, PartitionsChanged)]
     assert sorted(data.group_id for data in changes) == sorted(groups)
     contents: dict[bytes, set[bytes]] = {}
-    for message in collecting.read(isolation="read_uncommitted"):
+    for message in collecting.read(isolation_level="read_uncommitted"):
         contents.setdefault(dict(message.headers())["ce_id"], set()).add(message.value())
     assert {ce_id: len(values) for ce_id, values in contents.items() if len(values) > 1} == {}
 

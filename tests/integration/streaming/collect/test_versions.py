@@ -52,9 +52,9 @@ def test_each_kafka_gives_the_members_shares(tmp_path: Path, version: str, confi
             for group in groups:
                 eventually(lambda: [*(collector.members(group) or ())] == ["stay"])  # noqa: B023 - called at once
         assert [collector.stop() for collector in (logged, polling)] == [0, 0]
-        views_by_group = {group: (logged.views(group), polling.views(group)) for group in groups}
+        snapshots_by_group = {group: (logged.views(group), polling.views(group)) for group in groups}
 
-    for group, (views, polled) in views_by_group.items():
+    for group, (views, polled) in snapshots_by_group.items():
         reasons: dict[str, set[str | None]] = {}
         clients: dict[str, str | None] = {}
         for view in views:

@@ -206,19 +206,27 @@ def test_logs_and_the_live_monitor_give_the_same_story(
         log.write_bytes(broker.log_path.read_bytes())
         recording = tmp_path / "anonymous.rmlog"
         at = ("--bootstrap-servers", broker.bootstrap_servers, "--topic-prefix", collecting.settings.topics.prefix)
-        recorded = groups[0]
-        done = run("record", recorded.id, *at, "--anonymise", "-o", str(recording))
+        recorded_group = groups[0]
+        done = run("record", recorded_group.id, *at, "--anonymise", "-o", str(recording))
         assert done.returncode == 0, done.stderr
-        original_names = [recorded.id, recorded.topic, MEMBER_ANN, MEMBER_BOB, MEMBER_CID, "ledger", "127.0.0.1"]
+        original_names = [
+            recorded_group.id,
+            recorded_group.topic,
+            MEMBER_ANN,
+            MEMBER_BOB,
+            MEMBER_CID,
+            "ledger",
+            "127.0.0.1",
+        ]
     clients = sorted({*tmp_path.glob("ledgergroup-*.log"), tmp_path / "java.log"})
     agreed: dict[str, Counter[str]] = {"broker": Counter(), "clients": Counter(), "all logs": Counter()}
     for incident in incidents:
         sources = {"broker": (log,), "clients": clients, "all logs": (log, *clients)}
-        by_source = {name: explained(*files, incident=incident) for name, files in sources.items()}
+        output_by_source = {name: explained(*files, incident=incident) for name, files in sources.items()}
         for group in groups:
             kind, joined, gone = live(incident.episodes[group.id])
             assert group.kind_of(incident) in (kind, None), (group.id, incident.episodes[group.id].story)
-            for name, episodes in by_source.items():
+            for name, episodes in output_by_source.items():
                 place = (name, group.id, incident.kind, kind)
                 episode = episodes[group.id]
                 assert episode[0] in (kind, "unknown"), (place, episode)

@@ -74,19 +74,19 @@ def call_tools(feed: RunningServer, *calls: tuple[str, dict[str, Any]]) -> tuple
     return anyio.run(session)
 
 
-def text_of(result: CallToolResult) -> str:
+def result_text(result: CallToolResult) -> str:
     (content,) = result.content
     return str(content.text)
 
 
 def answered(result: CallToolResult) -> Any:
-    return json.loads(text_of(result))
+    return json.loads(result_text(result))
 
 
-PickAnswer = Callable[[Any], Any]
+PickFunction = Callable[[Any], Any]
 GROUP_ARGS = {"group": GROUP}
 #: Question, tool, arguments, the compared part of the response, and the expected value.
-QUESTIONS: list[tuple[str, str, dict[str, Any], PickAnswer, Any]] = [
+QUESTIONS: list[tuple[str, str, dict[str, Any], PickFunction, Any]] = [
     ("which groups are there", "groups", {}, lambda a: [g["groupId"] for g in a["groups"]], [GROUP]),
     ("how is it", "groups", {}, lambda a: a["groups"][0]["status"], "stable"),
     ("how many members has it", "group", GROUP_ARGS, lambda a: len(a["assignment"]["members"]), 3),
@@ -160,7 +160,9 @@ def test_answers_have_bounded_sizes(tmp_path: Path) -> None:
     with running(options, source) as feed:
         eventually(lambda: len(feed.get("/api/v1/groups")["groups"]) == 1)
         _, (group, rounds, search) = call_tools(feed, *calls)
-    sizes = [re.fullmatch(r"the answer has (\d+) bytes, more than 200000: (.*)", text_of(r)) for r in (group, rounds)]
+    sizes = [
+        re.fullmatch(r"the answer has (\d+) bytes, more than 200000: (.*)", result_text(r)) for r in (group, rounds)
+    ]
     assert [(group.is_error, rounds.is_error), *(size and size[2] for size in sizes)] == [
         (True, True),
         "ask another tool, such as search",

@@ -37,7 +37,7 @@ from streaming.settings.config import Settings, load
 from streaming.spark import start
 from streaming.spark.start import StreamOptions
 from tests.support.kafka import eventually, read, unique_name
-from tests.support.secure import SecuredBroker, allow, disallow, new_topic, secure_broker
+from tests.support.secure import SecuredBroker, allow_operations, disallow, new_topic, secure_broker
 
 pytestmark = pytest.mark.broker
 
@@ -149,9 +149,9 @@ def test_documented_permissions_are_sufficient_and_minimal(cluster: Cluster, tmp
     user = component if component in COMPONENTS else "monitor"
     settings, principal = cluster.settings(user), cluster.secured_broker.principal(user)
     wanted = required_permissions(component, settings)
-    allow(cluster.secured_broker, principal, *wanted)
+    allow_operations(cluster.secured_broker, principal, *wanted)
     if component == "collect":
-        allow(cluster.secured_broker, principal, Permission("Describe", cluster.topic))
+        allow_operations(cluster.secured_broker, principal, Permission("Describe", cluster.topic))
     COMPONENT_COMMANDS[component](cluster, settings, tmp_path)
     assert list(missing(settings, component)) == []
     for permission in wanted:
@@ -159,7 +159,7 @@ def test_documented_permissions_are_sufficient_and_minimal(cluster: Cluster, tmp
         assert refused(lambda: COMPONENT_COMMANDS[component](cluster, settings, tmp_path)).startswith(
             denial(settings.kafka, permission, "")[: -len("; ")].partition(", ;")[0]
         ), permission
-        allow(cluster.secured_broker, principal, permission)
+        allow_operations(cluster.secured_broker, principal, permission)
 
 
 def test_missing_heartbeat_topic_permissions_are_named(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
@@ -169,7 +169,7 @@ def test_missing_heartbeat_topic_permissions_are_named(cluster: Cluster, caplog:
     create_topics(
         cluster.plaintext_settings.model_copy(update={"topics": settings.topics}), [settings.topics.signs], 30
     )
-    (write,), (read_, *_) = optional_permissions("collect", settings), optional_permissions("serve", settings)
+    (write,), (read_permission, *_) = optional_permissions("collect", settings), optional_permissions("serve", settings)
     writer = HeartbeatWriter(settings, "collector", "c")
     with HeartbeatTracker(settings) as tracker:
 
@@ -181,8 +181,8 @@ def test_missing_heartbeat_topic_permissions_are_named(cluster: Cluster, caplog:
             line = denial(settings.kafka, permission, "").partition(", ;")[0]
             return parts() == () and any(line in message for message in caplog.messages)
 
-        eventually(lambda: is_reported(write) and is_reported(read_))
-        allow(cluster.secured_broker, principal, write, read_)
+        eventually(lambda: is_reported(write) and is_reported(read_permission))
+        allow_operations(cluster.secured_broker, principal, write, read_permission)
         eventually(parts)
         assert tracker.freshness(time.monotonic()).is_known
 
@@ -206,7 +206,7 @@ def test_polling_permissions_are_sufficient_and_minimal(cluster: Cluster, consum
     describe_permissions = [Permission("Describe", group, "group") for group in (cluster.group, consumers)]
     topic_permission = Permission("Describe", cluster.topic)
     wanted = [*required_permissions("collect", settings), *describe_permissions, topic_permission]
-    allow(cluster.secured_broker, principal, *wanted)
+    allow_operations(cluster.secured_broker, principal, *wanted)
 
     def groups() -> set[bytes]:
         return {message.key() for message in read(cluster.secured_broker.plaintext_address, settings.topics.membership)}
@@ -225,7 +225,7 @@ def test_polling_permissions_are_sufficient_and_minimal(cluster: Cluster, consum
         shown = permission._replace(name="*") if permission == topic_permission else permission
         line = refused(PollingCollector(settings, threading.Event()).run)
         assert line.startswith(denial(settings.kafka, shown, "").partition(", ;")[0]), permission
-        allow(cluster.secured_broker, principal, permission)
+        allow_operations(cluster.secured_broker, principal, permission)
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -234,9 +234,11 @@ def test_creating_topics_needs_exactly_three_permissions(cluster: Cluster, numbe
     settings = cluster.settings("monitor")
     settings.topics = settings.topics.model_copy(update={"prefix": f"{unique_name('made')}."})
     principal, wanted = cluster.secured_broker.principal("monitor"), required_permissions("topics", settings)
-    allow(cluster.secured_broker, principal, *(permission for permission in wanted if permission != wanted[number]))
+    allow_operations(
+        cluster.secured_broker, principal, *(permission for permission in wanted if permission != wanted[number])
+    )
     assert denial(settings.kafka, wanted[number], "").partition(",")[0] in refused(lambda: ensure_topics(settings))
-    allow(cluster.secured_broker, principal, wanted[number])
+    allow_operations(cluster.secured_broker, principal, wanted[number])
     eventually(lambda: made(settings))
 
 

@@ -18,8 +18,16 @@ from streaming.settings.config import Settings, load
 from tests.support.command import RunningCommand
 from tests.support.kafka import eventually, unique_name
 from tests.support.members import Member
-from tests.support.secure import PASSWORDS, SecuredBroker, allow, disallow, new_topic, secure_broker, set_passwords
-from tests.support.serving import Serve
+from tests.support.secure import (
+    USER_PASSWORDS,
+    SecuredBroker,
+    allow_operations,
+    disallow,
+    new_topic,
+    secure_broker,
+    set_passwords,
+)
+from tests.support.serving import ServeProcess
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -35,7 +43,7 @@ class Pipeline:
         )
         ensure_topics(self.settings, stream_topics(self.settings))
         ensure_ticks(self.settings)
-        self.page = Serve(secured_broker.plaintext_address, self.settings.topics.prefix, folder)
+        self.page = ServeProcess(secured_broker.plaintext_address, self.settings.topics.prefix, folder)
         (self.page.port,) = free_ports(1)
         options = {
             "collect": ("--include-group", self.group),
@@ -81,7 +89,7 @@ class Pipeline:
     def started(self) -> Iterator[None]:
         with ExitStack() as stack:
             for name, component in self.running.items():
-                allow(self.secured_broker, self.principal(name), *self.permissions(name))
+                allow_operations(self.secured_broker, self.principal(name), *self.permissions(name))
                 stack.enter_context(component.start())
             self.page.process = self.running["serve"].process
             self.page.await_status("/ready", 200)
@@ -104,14 +112,14 @@ class Pipeline:
             if self.mechanism == "certificate":
                 self._new_certificate(name)
             else:
-                password = f"{PASSWORDS[name]}-of-today"
+                password = f"{USER_PASSWORDS[name]}-of-today"
                 set_passwords(self.secured_broker.plaintext_address, {name: password})
                 self._component_file(name, "sasl_password_file").write_text(password)
             eventually(partial(self._has_renewed_credentials, component))
 
     def _new_certificate(self, name: str) -> None:
         pem = self.secured_broker.certificate("monitor")
-        allow(self.secured_broker, self.principal("monitor"), *self.permissions(name))
+        allow_operations(self.secured_broker, self.principal("monitor"), *self.permissions(name))
         for setting, file in (("ssl_certificate_file", pem), ("ssl_key_file", pem.with_suffix(".key"))):
             shutil.copy(file, self._component_file(name, setting))
 
@@ -162,4 +170,4 @@ def test_groups_reach_the_page_until_permissions_are_revoked(mechanism: str, tmp
             assert {name: pipeline.running[name].stop() for name in ("collect", "serve")} == {"collect": 0, "serve": 0}
         logs = "".join(pipeline.running[name].output() for name in COMPONENTS)
         assert "Traceback" not in logs
-        assert not any(secret in logs for secret in PASSWORDS.values())
+        assert not any(secret in logs for secret in USER_PASSWORDS.values())

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.kafka.jars import fetch, java
-from streaming.kafka.producer import EventProducer, NotDelivered
+from streaming.kafka.producer import EventProducer, SendFailed
 from streaming.kafka.topics import describe_topics, ensure_topics, max_record_bytes_by_topic
 from streaming.records import codec
 from streaming.records.events import Event, MemberLeft
@@ -105,7 +105,7 @@ def test_record_rejected_by_the_broker_raises_an_error(settings: Settings) -> No
     producer = EventProducer(settings, {"message.max.bytes": 20_000_000})
     producer.send_record(settings.topics.diffs, b"k", random.Random(SEED).randbytes(12_000_000))
 
-    with pytest.raises(NotDelivered, match=f"topic {settings.topics.diffs}, key b'k'"):
+    with pytest.raises(SendFailed, match=f"topic {settings.topics.diffs}, key b'k'"):
         producer.flush()
 
 
@@ -114,7 +114,7 @@ def test_flush_ends_while_the_cluster_is_unavailable() -> None:
     producer = EventProducer(settings)
     producer.client.produce("t", b"v")
 
-    with pytest.raises(NotDelivered, match=r"1 records are not delivered after 0.2 s"):
+    with pytest.raises(SendFailed, match=r"1 records are not delivered after 0.2 s"):
         producer.flush(0.2)
     producer.client.purge()
 

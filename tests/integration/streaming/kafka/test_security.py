@@ -17,7 +17,7 @@ from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
 from streaming.settings.connection import KafkaSettings
 from tests.support.kafka import eventually, unique_name
-from tests.support.secure import MECHANISMS, PASSWORDS, SecuredBroker, secure_broker
+from tests.support.secure import MECHANISMS, USER_PASSWORDS, SecuredBroker, secure_broker
 
 pytestmark = pytest.mark.broker
 
@@ -71,7 +71,7 @@ def run(
     )
 
 
-REFUSALS = {
+REFUSED_SETTINGS = {
     "wrong password": ({"sasl_password": "not-the-password"}, "refuses user 'monitor'", "kafka.sasl_password"),
     "untrusted certificate": ({"ssl_ca_file": "{other}"}, "is not signed by", "kafka.ssl_ca_file"),
     "unreachable": ({"bootstrap_servers": "127.0.0.1:1"}, "no broker answers", "bootstrap_servers 127.0.0.1:1"),
@@ -88,7 +88,7 @@ COMPONENTS_BY_CASE = {
     ("case", "component"),
     [
         pytest.param(case, component, marks=[] if component in COMPONENTS_BY_CASE[case] else pytest.mark.full)
-        for case in REFUSALS
+        for case in REFUSED_SETTINGS
         for component in COMPONENTS
         if case != "unreachable" or component in SLOW_COMMANDS
     ],
@@ -101,7 +101,7 @@ def test_connection_error_is_one_line_in_time_without_secret(
     case: str,
     record_property: Callable[[str, object], None],
 ) -> None:
-    changes, message, names = REFUSALS[case]
+    changes, message, names = REFUSED_SETTINGS[case]
     values = secured_broker.values() | {
         key: text.format(other=secured_broker.other_authority) for key, text in changes.items()
     }
@@ -117,7 +117,7 @@ def test_connection_error_is_one_line_in_time_without_secret(
     assert names in lines[0]
     output = answer.stderr + answer.stdout
     assert "Traceback" not in output
-    assert not any(secret in output for secret in (*PASSWORDS.values(), "not-the-password"))
+    assert not any(secret in output for secret in (*USER_PASSWORDS.values(), "not-the-password"))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_config_show_masks_secrets_and_config_check_connects(secured_broker: Sec
     shown = run("config", secured_broker.values(), "", tmp_path, "show")
     assert shown.returncode == 0
     assert 'sasl_password = "**********"' in shown.stdout
-    assert PASSWORDS["monitor"] not in shown.stdout
+    assert USER_PASSWORDS["monitor"] not in shown.stdout
     check_result = run("config", secured_broker.values(), "", tmp_path, "check")
     assert (check_result.returncode, check_result.stdout.startswith("ok: cluster ")) == (0, True)
     assert run("config", secured_broker.values() | {"sasl_password": "x" * 9}, "", tmp_path, "check").returncode == 3
@@ -204,7 +204,7 @@ def test_tokens_and_certificates_are_accepted_or_refused(
     answer = run("config", secured_broker.values("monitor", mechanism) | environment, "", tmp_path, "check")
     assert answer.returncode == (3 if changes else 0)
     assert message in answer.stdout + answer.stderr
-    assert not any(secret in answer.stderr for secret in (*PASSWORDS.values(), "not-the-secret"))
+    assert not any(secret in answer.stderr for secret in (*USER_PASSWORDS.values(), "not-the-secret"))
 
 
 def test_doctor_lists_what_is_missing(secured_broker: SecuredBroker, prefix: str, tmp_path: Path) -> None:

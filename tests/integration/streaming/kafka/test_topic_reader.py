@@ -15,7 +15,7 @@ from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import confluent_config
 from streaming.kafka.diff_reader import DiffReader
 from streaming.kafka.metadata import request_identities
-from streaming.kafka.producer import EventProducer, NotDelivered
+from streaming.kafka.producer import EventProducer, SendFailed
 from streaming.kafka.topic_reader import TopicReader, TopicUnreadable, read_to_end
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
@@ -182,7 +182,7 @@ def test_our_clients_never_auto_create_topics(caplog: pytest.LogCaptureFixture) 
             for make in readers(settings):
                 with pytest.raises(TopicUnreadable):
                     make()
-            with EventProducer(settings) as producer, pytest.raises(NotDelivered, match="topics --create"):
+            with EventProducer(settings) as producer, pytest.raises(SendFailed, match="topics --create"):
                 producer.send_record(names.membership, b"key", b"{}")
             Producer(confluent_config(settings.kafka)).list_topics(names.diffs, timeout=5)
             AdminClient(confluent_config(settings.kafka)).list_topics(names.diffs, timeout=5)

@@ -39,7 +39,7 @@ def settings(broker: Kafka) -> Settings:
     return made
 
 
-def listened(settings: Settings, **options: Any) -> dict[str, Any]:
+def rounds_from_listener(settings: Settings, **options: Any) -> dict[str, Any]:
     servers, prefix = settings.kafka.bootstrap_servers, settings.topics.prefix
     return options | {"listener": servers, "listener_prefix": prefix}
 
@@ -74,7 +74,7 @@ def test_listener_and_offsets_topic_agree_on_every_round(
     broker: Kafka, written: str, settings: Settings, client: str
 ) -> None:
     servers, group = broker.bootstrap_servers, unique_name(client)
-    options = listened(settings, **CLIENTS[client])
+    options = rounds_from_listener(settings, **CLIENTS[client])
     with CollectorProcess(servers, group) as collecting, LiveStream(settings) as listener:
         eventually(lambda: collecting.process is not None and ready(collecting))
         with LiveStream(collecting.settings) as collector:
@@ -121,7 +121,7 @@ def test_listener_and_offsets_topic_agree_on_every_round(
 @pytest.mark.full
 def test_listener_and_offsets_topic_agree_under_kip_848(broker: Kafka, written: str, settings: Settings) -> None:
     servers, group = broker.bootstrap_servers, unique_name("modern")
-    options = listened(settings, **CONSUMER)
+    options = rounds_from_listener(settings, **CONSUMER)
     with CollectorProcess(servers, group) as collecting, LiveStream(settings) as listener:
         eventually(lambda: ready(collecting))
         with LiveStream(collecting.settings) as collector:

@@ -11,7 +11,7 @@ from tests.support.members import Share
 from tests.support.wait import eventually
 
 
-class Predictions:
+class SimulatedRounds:
     """Predicts the result of each event of a scenario from the events that a collector published for the group.
 
     Attributes:
@@ -21,7 +21,7 @@ class Predictions:
 
     def __init__(self, collector: CollectorProcess, play: BrokerScenario) -> None:
         self._collector = collector
-        self._play = play
+        self._played_group = play
         self._expected_shares: dict[str, Share] | None = None
         self.kept = self.open = 0
 
@@ -54,16 +54,16 @@ class Predictions:
     def after(self, event: ScenarioEvent) -> None:
         """Assert that the prediction equals the group's assignment; the group has settled after the event."""
         if self._expected_shares is not None:
-            assert self._play.log.newest == self._expected_shares, f"{event} of {self._play.group}"
+            assert self._played_group.log.newest == self._expected_shares, f"{event} of {self._played_group.group}"
             self.kept += 1
 
     def _changes(self, event: ScenarioEvent) -> GroupChange | None:
-        if not self._play.live:
+        if not self._played_group.live:
             return None
-        static = bool(self._play.instances)
+        static = bool(self._played_group.instances)
         name = f"i-{event.member}" if static else event.member
         match event.kind:
-            case "join" if event.group_protocol is None and event.member not in self._play.starts:
+            case "join" if event.group_protocol is None and event.member not in self._played_group.starts:
                 return GroupChange(add=(name,))
             case "leave" | "crash":
                 return GroupChange(remove=(name,))
@@ -74,19 +74,19 @@ class Predictions:
 
     def _group(self) -> LiveGroup | None:
         """Return the group once the collector has read as many of its records as the test has; None until then."""
-        log = MembershipLog(self._play.group_id)
-        events = self._collector.events(self._play.group_id)
+        log = MembershipLog(self._played_group.group_id)
+        events = self._collector.events(self._played_group.group_id)
         for event in events:
             log.feed(event)
         if not events:
             return None
         group = log.group(None)
-        has_reached_the_end = group.number == self._play.real_rounds()[-1][0] and len(group.members) == len(
-            self._play.live
+        has_reached_the_end = group.number == self._played_group.real_rounds()[-1][0] and len(group.members) == len(
+            self._played_group.live
         )
         is_complete = all(
-            topic in group.topics and group.topics[topic].partitions == self._play.counts[topic]
-            for topics in self._play.live.values()
+            topic in group.topics and group.topics[topic].partitions == self._played_group.counts[topic]
+            for topics in self._played_group.live.values()
             for topic in topics
         )
         return group if has_reached_the_end and is_complete else None

@@ -63,9 +63,9 @@ class Log:
                 assert message.error() is None, message.error()
                 record = decode(message.key(), message.value(), self.group_id.__eq__)
                 if isinstance(record, ClassicGroup | GroupRecordPart):
-                    self._take(record)
+                    self._apply_record(record)
 
-    def _take(self, record: ClassicGroup | GroupRecordPart) -> None:
+    def _apply_record(self, record: ClassicGroup | GroupRecordPart) -> None:
         self.last = monotonic()
         self._group.apply(record)
         self.seen = self._group.snapshot(self.group_id, 0, self.topic_names.__getitem__)

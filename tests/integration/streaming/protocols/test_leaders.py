@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.broker]
 PARTITIONS = 4
 
 
-class ReversedRange(RangePartitionAssignor):
+class ReversedRangeAssignor(RangePartitionAssignor):
     """A custom assignor named ``range`` that assigns to the members in the opposite order."""
 
     name = "range"
@@ -39,8 +39,8 @@ class ReversedRange(RangePartitionAssignor):
         }
 
 
-class RenamedAssignor(ReversedRange):
-    """The assignor :class:`ReversedRange` under a name that Kafka does not use."""
+class RenamedAssignor(ReversedRangeAssignor):
+    """The assignor :class:`ReversedRangeAssignor` under a name that Kafka does not use."""
 
     name = "mine"
 
@@ -86,7 +86,7 @@ def last(broker: Kafka, assignor: type[RangePartitionAssignor]) -> Diff:
 
 def test_equally_even_assignment_has_the_verdict_tie(broker: Kafka) -> None:
     why = "distributed evenly by another client's rule for range, not Java's"
-    assert last(broker, ReversedRange).expected == Expected(verdict="tie", why=why)
+    assert last(broker, ReversedRangeAssignor).expected == Expected(verdict="tie", why=why)
 
 
 def test_unknown_assignor_name_is_custom(broker: Kafka) -> None:

@@ -20,7 +20,7 @@ from streaming.records.diffs import Expected
 from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.integration.streaming.protocols.play_cases import KINDS, case
-from tests.integration.streaming.protocols.predictions import Predictions
+from tests.integration.streaming.protocols.predictions import SimulatedRounds
 from tests.integration.streaming.protocols.real_groups import BrokerScenario, Group
 from tests.support.histories import diffs
 from tests.support.histories import play as play_events
@@ -68,22 +68,22 @@ def played(broker: Kafka, java: JavaMembers, collector: CollectorProcess, seed: 
     group, document = case(seed)
     play = BrokerScenario(broker, java, group, document)
     try:
-        predictions = Predictions(collector, play)
+        predictions = SimulatedRounds(collector, play)
         play.run(predictions)
         real_rounds, machine = play.real_rounds(), play.machine()
         # The real group has more rounds, with the same final assignment.
-        is_superseded = len(real_rounds) > len(machine) and real_rounds[-1][1] == machine[-1][1]
-        if not last and KINDS[seed % len(KINDS)][0] == "cooperative" and is_superseded:
+        has_superseded_round = len(real_rounds) > len(machine) and real_rounds[-1][1] == machine[-1][1]
+        if not last and KINDS[seed % len(KINDS)][0] == "cooperative" and has_superseded_round:
             return False
         assert machine == real_rounds, f"{KINDS[seed % len(KINDS)]} {document} {play.log.ids}"
         compared_rounds = eventually(lambda: rounds(collector, play.group_id, real_rounds[-1][0]))
     finally:
         play.close()
-    verdicts = Counter("none" if judgement is UNSET else judgement.verdict for judgement in compared_rounds)
+    verdicts = Counter("none" if expected is UNSET else expected.verdict for expected in compared_rounds)
     _log.info("%s; predictions: %d kept, %d open", dict(verdicts), predictions.kept, predictions.open)
-    for judgement in compared_rounds[1:]:
-        if judgement is not UNSET:
-            assert judgement.verdict in possible_verdicts(group), f"{judgement} {group} {document}"
+    for expected in compared_rounds[1:]:
+        if expected is not UNSET:
+            assert expected.verdict in possible_verdicts(group), f"{expected} {group} {document}"
     return True
 
 

@@ -8,7 +8,7 @@ import pytest
 from streaming.records.diffs import Diff
 from tests.support.histories import Group
 from tests.support.kafka import Kafka, eventually, unique_name
-from tests.support.serving import Follower, Publisher, Serve
+from tests.support.serving import Follower, Publisher, ServeProcess
 
 pytestmark = pytest.mark.broker
 
@@ -27,10 +27,13 @@ def test_clusters_are_served_beside_one_that_is_away(broker: Kafka, tmp_path: Pa
         '[[clusters]]\ncluster_name = "asia"\nbootstrap_servers = "127.0.0.1:1"\n'
     )
     options = ("--config", str(config))
-    with Serve(servers, prefixes[0], tmp_path, *options) as serve, Serve(servers, prefixes[1], tmp_path) as topics:
+    with (
+        ServeProcess(servers, prefixes[0], tmp_path, *options) as serve,
+        ServeProcess(servers, prefixes[1], tmp_path) as topics,
+    ):
         Publisher(serve).put(made("eu-group", 5))
-        us_publisher = Publisher(topics)
-        us_publisher.put(made("us-group", 7))
+        publisher_of_second_cluster = Publisher(topics)
+        publisher_of_second_cluster.put(made("us-group", 7))
         serve.start()
 
         def cluster_states() -> dict[str, tuple[bool, int]]:
@@ -45,7 +48,7 @@ def test_clusters_are_served_beside_one_that_is_away(broker: Kafka, tmp_path: Pa
             assert (status, [stored["groupId"] for stored in listed["groups"]]) == (200, [group])
         follower = Follower(serve.port)
         eventually(lambda: follower.snapshots == 1)
-        us_publisher.put(made("us-later", 2))
+        publisher_of_second_cluster.put(made("us-later", 2))
         eventually(lambda: cluster_states()["us"] == (True, 9))
         assert cluster_states()["eu"] == (True, 5)
         assert follower.ids == []

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.command import RunningCommand
 from tests.support.histories import Group
 from tests.support.kafka import Kafka, eventually, unique_name
-from tests.support.serving import Serve
+from tests.support.serving import ServeProcess
 from tests.support.wait import TIMEOUT_SECONDS
 
 pytestmark = pytest.mark.broker
@@ -28,7 +28,7 @@ class Cluster:
     """One `serve` process, one `watch` process, and two collectors, on the same cluster."""
 
     def __init__(self, servers: str, folder: Path) -> None:
-        self.serve = Serve(servers, f"{unique_name('fresh')}.", folder)
+        self.serve = ServeProcess(servers, f"{unique_name('fresh')}.", folder)
         self.prefix = self.serve.settings.topics.prefix
         common = ("--bootstrap-servers", servers, "--topic-prefix", self.prefix)
         self.watch = RunningCommand("watch", *common, log=folder / "watch.log")

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from streaming.kafka.broker import EmbeddedBroker
 from tests.integration.streaming.serve.test_serve import ids, made
 from tests.support.kafka import PROPERTIES, eventually, unique_name
-from tests.support.serving import Follower, Publisher, Serve
+from tests.support.serving import Follower, Publisher, ServeProcess
 
 pytestmark = pytest.mark.broker
 
@@ -27,33 +27,33 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBro
 
 
 @pytest.fixture
-def serve(own_broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Serve]:
-    with Serve(own_broker.bootstrap_servers, f"{unique_name('outage')}.", tmp_path) as serve:
+def serve(own_broker: EmbeddedBroker, tmp_path: Path) -> Iterator[ServeProcess]:
+    with ServeProcess(own_broker.bootstrap_servers, f"{unique_name('outage')}.", tmp_path) as serve:
         yield serve
 
 
-def readiness_document(serve: Serve) -> dict[str, Any]:
+def readiness_document(serve: ServeProcess) -> dict[str, Any]:
     status, answer = serve.ask("/ready")
     assert (status == 200) is answer["ready"]
     return answer
 
 
-def stale(serve: Serve, kind: str) -> bool:
+def stale(serve: ServeProcess, kind: str) -> bool:
     return readiness_document(serve).get("stale", {}).get("kind") == kind
 
 
-def delete(serve: Serve, *topics: str) -> None:
+def delete(serve: ServeProcess, *topics: str) -> None:
     admin = AdminClient({"bootstrap.servers": serve.settings.kafka.bootstrap_servers})
     for deleted in admin.delete_topics(list(topics)).values():
         deleted.result(20)
     eventually(lambda: not set(topics) & set(admin.list_topics(timeout=10).topics))
 
 
-def both(serve: Serve) -> tuple[str, str]:
+def both(serve: ServeProcess) -> tuple[str, str]:
     return serve.settings.topics.diffs, serve.settings.topics.assignments
 
 
-def test_recreated_topics_are_read_from_their_start(serve: Serve) -> None:
+def test_recreated_topics_are_read_from_their_start(serve: ServeProcess) -> None:
     before = made(2, 10)
     serve.start_with_diffs(before)
     follower = Follower(serve.port)
@@ -68,7 +68,7 @@ def test_recreated_topics_are_read_from_their_start(serve: Serve) -> None:
     follower.ending.set()
 
 
-def test_broker_outage_is_reported_and_missed_diffs_follow(serve: Serve, own_broker: EmbeddedBroker) -> None:
+def test_broker_outage_is_reported_and_missed_diffs_follow(serve: ServeProcess, own_broker: EmbeddedBroker) -> None:
     before = made(2, 10)
     serve.start_with_diffs(before)
     own_broker.kill()
@@ -83,7 +83,7 @@ def test_broker_outage_is_reported_and_missed_diffs_follow(serve: Serve, own_bro
     serve.await_status("/ready", 200)
 
 
-def test_hanging_broker_is_reported(serve: Serve, own_broker: EmbeddedBroker) -> None:
+def test_hanging_broker_is_reported(serve: ServeProcess, own_broker: EmbeddedBroker) -> None:
     serve.start_with_diffs(made(1, 3))
     assert own_broker.pid is not None
     os.kill(own_broker.pid, signal.SIGSTOP)
@@ -94,7 +94,7 @@ def test_hanging_broker_is_reported(serve: Serve, own_broker: EmbeddedBroker) ->
     serve.await_status("/ready", 200)
 
 
-def test_partitions_that_are_added_are_read(serve: Serve) -> None:
+def test_partitions_that_are_added_are_read(serve: ServeProcess) -> None:
     publisher = Publisher(serve)
     publisher.put(made(2, 3))
     serve.start().await_status("/ready", 200)
@@ -107,9 +107,9 @@ def test_partitions_that_are_added_are_read(serve: Serve) -> None:
     eventually(lambda: {*ids(wanted)} <= {*serve.ids()})
 
 
-def test_second_server_on_a_history_is_rejected_in_one_line(serve: Serve, tmp_path: Path) -> None:
+def test_second_server_on_a_history_is_rejected_in_one_line(serve: ServeProcess, tmp_path: Path) -> None:
     serve.start_with_diffs(made(1, 3))
-    second_server = Serve(serve.settings.kafka.bootstrap_servers, serve.settings.topics.prefix, tmp_path)
+    second_server = ServeProcess(serve.settings.kafka.bootstrap_servers, serve.settings.topics.prefix, tmp_path)
     second_server.log = tmp_path / "other.log"
     with second_server:
         second_server.start(wait=False)
@@ -121,7 +121,7 @@ def test_second_server_on_a_history_is_rejected_in_one_line(serve: Serve, tmp_pa
     assert len(serve.ids()) == 3
 
 
-def test_file_of_another_program_is_kept_and_serve_exits_2(serve: Serve, tmp_path: Path) -> None:
+def test_file_of_another_program_is_kept_and_serve_exits_2(serve: ServeProcess, tmp_path: Path) -> None:
     Publisher(serve).put(made(1, 3))
     notes = tmp_path / "history.sqlite"
     notes.write_text("my notes\n")
@@ -132,7 +132,7 @@ def test_file_of_another_program_is_kept_and_serve_exits_2(serve: Serve, tmp_pat
     assert {path.name for path in tmp_path.iterdir()} == {"history.sqlite", "serve.log"}
 
 
-def test_removed_history_exits_3_and_is_rebuilt(serve: Serve, tmp_path: Path) -> None:
+def test_removed_history_exits_3_and_is_rebuilt(serve: ServeProcess, tmp_path: Path) -> None:
     wanted = made(2, 10)
     serve.start_with_diffs(wanted)
     (tmp_path / "history.sqlite").unlink()
@@ -144,7 +144,7 @@ def test_removed_history_exits_3_and_is_rebuilt(serve: Serve, tmp_path: Path) ->
     assert "Traceback" not in serve.log.read_text().rsplit("serving", 1)[1]
 
 
-def test_lock_of_another_program_is_reported_and_awaited(serve: Serve, tmp_path: Path) -> None:
+def test_lock_of_another_program_is_reported_and_awaited(serve: ServeProcess, tmp_path: Path) -> None:
     publisher = Publisher(serve)
     publisher.put(made(1, 3))
     serve.start().await_status("/ready", 200)
@@ -163,7 +163,7 @@ def test_lock_of_another_program_is_reported_and_awaited(serve: Serve, tmp_path:
 def test_serve_exits_3_for_another_cluster_at_the_same_address(tmp_path: Path) -> None:
     with EmbeddedBroker(properties=PROPERTIES) as first:
         port = first.port
-        with Serve(first.bootstrap_servers, "", tmp_path) as serve:
+        with ServeProcess(first.bootstrap_servers, "", tmp_path) as serve:
             wanted = made(1, 3)
             serve.start_with_diffs(wanted)
             first.kill()

@@ -13,7 +13,7 @@ from streaming.records.diffs import Diff
 from tests.support.feed import diff_id
 from tests.support.histories import Group
 from tests.support.kafka import Kafka, eventually, unique_name
-from tests.support.serving import Follower, Publisher, Serve
+from tests.support.serving import Follower, Publisher, ServeProcess
 
 pytestmark = pytest.mark.broker
 
@@ -22,7 +22,7 @@ KILL_COUNT = int(os.environ.get("SERVE_KILLS", "4"))
 
 @pytest.fixture
 def serve(broker: Kafka, tmp_path: Path):
-    with Serve(broker.bootstrap_servers, f"{unique_name('feed')}.", tmp_path) as serve:
+    with ServeProcess(broker.bootstrap_servers, f"{unique_name('feed')}.", tmp_path) as serve:
         yield serve
 
 
@@ -35,7 +35,7 @@ def ids(rounds: list[Diff]) -> list[str]:
     return sorted(diff_id(diff) for diff in rounds)
 
 
-def test_random_kills_lose_and_repeat_no_diff(serve: Serve) -> None:
+def test_random_kills_lose_and_repeat_no_diff(serve: ServeProcess) -> None:
     seed = random.randrange(2**32)
     sys.stdout.write(f"seed {seed}\n")
     rng = random.Random(seed)
@@ -60,7 +60,7 @@ def test_random_kills_lose_and_repeat_no_diff(serve: Serve) -> None:
     assert "Traceback" not in serve.log.read_text()
 
 
-def test_lost_history_is_rebuilt_and_clients_are_reset(serve: Serve, tmp_path: Path) -> None:
+def test_lost_history_is_rebuilt_and_clients_are_reset(serve: ServeProcess, tmp_path: Path) -> None:
     wanted = made(4, 20)
     serve.start_with_diffs(wanted)
     follower = Follower(serve.port)
@@ -74,7 +74,7 @@ def test_lost_history_is_rebuilt_and_clients_are_reset(serve: Serve, tmp_path: P
     follower.ending.set()
 
 
-def test_serve_waits_for_missing_topics(serve: Serve) -> None:
+def test_serve_waits_for_missing_topics(serve: ServeProcess) -> None:
     serve.start()
     assert serve.ask("/ready")[0] == 503
     Publisher(serve).put(made(1, 3))
@@ -83,7 +83,7 @@ def test_serve_waits_for_missing_topics(serve: Serve) -> None:
     assert "does not exist yet: waiting" in serve.log.read_text()
 
 
-def test_recreated_topic_is_read_from_its_start(serve: Serve) -> None:
+def test_recreated_topic_is_read_from_its_start(serve: ServeProcess) -> None:
     from confluent_kafka.admin import AdminClient
 
     publisher = Publisher(serve)
@@ -100,7 +100,7 @@ def test_recreated_topic_is_read_from_its_start(serve: Serve) -> None:
 
 
 def test_missing_broker_prints_one_line_and_exits_3(tmp_path: Path) -> None:
-    with Serve("127.0.0.1:1", "", tmp_path) as serve:
+    with ServeProcess("127.0.0.1:1", "", tmp_path) as serve:
         started = time.monotonic()
         serve.start(wait=False)
         assert serve.ended() == 3

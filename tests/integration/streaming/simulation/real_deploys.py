@@ -103,13 +103,13 @@ def play(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> list[t
     for restart in restarts:
         for name in restart.names:
             java.start(name, restart.config(kafka.bootstrap_servers, name), [restart.group])
-    _await_rest(java, restarts)
+    _await_stable_group(java, restarts)
     before = {restart.group: _log(kafka, restart.group, ids) for restart in restarts}
     starts = {name: dict(java.owned[name] or {}) for restart in restarts for name in restart.names}
     forecasts = [_forecast(restart, before[restart.group], ids) for restart in restarts]
     since = len(java.callbacks)
     _restart(kafka, java, restarts)
-    _await_rest(java, restarts)
+    _await_stable_group(java, restarts)
     callbacks = java.callbacks[since:]
     after = {restart.group: _log(kafka, restart.group, ids) for restart in restarts}
     for restart in restarts:
@@ -128,7 +128,7 @@ def play(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> list[t
     ]
 
 
-def _await_rest(java: JavaMembers, restarts: Sequence[Restart]) -> None:
+def _await_stable_group(java: JavaMembers, restarts: Sequence[Restart]) -> None:
     """Wait until every group consumes all partitions of its topic and has had no new record for a while."""
 
     def owns_every_partition(restart: Restart) -> bool:

@@ -16,7 +16,7 @@ from tests.support.command import run
 from tests.support.histories import log_by_partition
 from tests.support.kafka import Kafka
 from tests.support.recorded import membership_log
-from tests.support.stream_job import Job, expected, newest_records_by_key, problems, without_repeats
+from tests.support.stream_job import Job, expected, newest_records_by_key, problems, remove_repeats
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -137,8 +137,8 @@ def test_damaged_state_delta_is_reported_in_one_line(done: Job, tmp_path: Path, 
     damage(delta_file)
     ended = done.start("--available-now", "--buckets", "4")
     assert_damage_reported(ended.returncode, ended.stderr, checkpoint)
-    shown_offline = shown(checkpoint)
-    assert_damage_reported(shown_offline.returncode, shown_offline.stderr, checkpoint)
+    state_without_spark = shown(checkpoint)
+    assert_damage_reported(state_without_spark.returncode, state_without_spark.stderr, checkpoint)
 
 
 #: Files that Spark creates again when they are lost; the job then continues with the same diffs.
@@ -157,7 +157,7 @@ def test_lost_or_damaged_file_is_reported_or_created_again(
     ended = done.start("--available-now", "--buckets", "4")
     wanted = expected(done, LOG)[done.settings.topics.diffs]
     if ended.returncode == 0 and (damage is Path.unlink or file not in ("offsets", "state/0/0/*.delta")):
-        assert without_repeats(done.rows(done.settings.topics.diffs)) == wanted
+        assert remove_repeats(done.rows(done.settings.topics.diffs)) == wanted
         return
     (line,) = problems(ended.stderr)
     assert ended.returncode == 3

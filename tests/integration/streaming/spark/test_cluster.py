@@ -20,8 +20,8 @@ from tests.support.histories import log_by_partition
 from tests.support.installed import build, environment, install_wheel
 from tests.support.kafka import Kafka, eventually
 from tests.support.recorded import membership_log
-from tests.support.spark_cluster import Cluster, kill, standalone
-from tests.support.stream_job import Job, behind, expected, newest_records_by_key, without_repeats, write_with_pauses
+from tests.support.spark_cluster import Cluster, kill, standalone_cluster
+from tests.support.stream_job import Job, behind, expected, newest_records_by_key, remove_repeats, write_with_pauses
 
 logger = logging.getLogger(__name__)
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.full]
@@ -40,7 +40,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def cluster(commands: Path, tmp_path: Path) -> Iterator[Cluster]:
-    with standalone(commands / "python", tmp_path / "spark") as cluster:
+    with standalone_cluster(commands / "python", tmp_path / "spark") as cluster:
         yield cluster
 
 
@@ -134,11 +134,11 @@ def test_killed_executors_and_a_moved_driver_lose_no_diff(
         with (tmp_path / "driver.log").open("w") as driver_log, job.running(*bound, log=driver_log) as driver:
             for number in range(KILL_COUNT):
                 await_progress_of_job(driver)
-                written, killed_executor = job.count(diffs), rng.choice(cluster.executors)
+                written, killed_executor = job.count(diffs), rng.choice(cluster.executor_pids)
                 kill(killed_executor)
                 # The worker starts another executor in its place.
-                eventually(lambda gone=killed_executor: gone not in cluster.executors, timeout=60)
-                eventually(lambda: len(cluster.executors) == len(cluster.workers), timeout=60)
+                eventually(lambda gone=killed_executor: gone not in cluster.executor_pids, timeout=60)
+                eventually(lambda: len(cluster.executor_pids) == len(cluster.workers), timeout=60)
                 logger.info("%d: executor killed, %d diffs, %d behind", number + 1, written, behind(job))
             await_progress_of_job(driver)
             written = job.count(diffs)
@@ -156,7 +156,7 @@ def test_killed_executors_and_a_moved_driver_lose_no_diff(
     job.environment = environment(commands, SPARK_LOCAL_IP="127.0.0.1", TMPDIR=str(tmp_path / "elsewhere"))
     job.drain()
     wanted, topics, rows = expected(job, log), job.settings.topics, job.rows(diffs)
-    contents = without_repeats(rows)  # fails if an id has two contents
+    contents = remove_repeats(rows)  # fails if an id has two contents
     repeated_rows = sum(map(len, rows.values())) - sum(map(len, contents.values()))
     logger.info("%d diffs, %d written twice", sum(map(len, contents.values())), repeated_rows)
     assert contents == wanted[diffs]

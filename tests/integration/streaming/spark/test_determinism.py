@@ -25,9 +25,9 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.long]
 
 EVENT_COUNT = int(os.environ.get("STREAM_EVENTS", "1500"))
 GROUPS = max(11, EVENT_COUNT // 200)
-IS_FULL_SIZE = EVENT_COUNT >= 100_000
+HAS_FULL_EVENT_COUNT = EVENT_COUNT >= 100_000
 #: Batch size limits, in proportion for a log shorter than the full one; None: no limit.
-BATCH_LIMITS = (1000, 7777, None) if IS_FULL_SIZE else (EVENT_COUNT // 5, EVENT_COUNT // 3, None)
+BATCH_LIMITS = (1000, 7777, None) if HAS_FULL_EVENT_COUNT else (EVENT_COUNT // 5, EVENT_COUNT // 3, None)
 #: (maximum events per batch, buckets, shuffle partitions): each value differs.
 FIRST_VARIANTS = [(BATCH_LIMITS[0], 1, 1), (BATCH_LIMITS[2], 16, 2)]
 #: Together with ``FIRST_VARIANTS``, every value is combined with every value of each other parameter.
@@ -51,7 +51,7 @@ def test_batches_buckets_and_partitions_change_no_byte(broker: Kafka, tmp_path: 
     wanted = expected(source, log)
     with session(SessionOptions(log_file=tmp_path / "spark.log")) as spark:
         for number, (bound, buckets, partitions) in enumerate(
-            [*FIRST_VARIANTS, *(OTHER_VARIANTS if IS_FULL_SIZE else ())]
+            [*FIRST_VARIANTS, *(OTHER_VARIANTS if HAS_FULL_EVENT_COUNT else ())]
         ):
             job = Job(broker, tmp_path / str(number))
             ticks = Job(broker, tmp_path).settings.topics.dead_letters  # an empty topic without group events
@@ -77,7 +77,7 @@ def test_batches_buckets_and_partitions_change_no_byte(broker: Kafka, tmp_path: 
                 .start()
             )
             query.awaitTermination()
-            buckets_of = [reports.of_batch(batch) for batch in range(query.lastProgress["batchId"] + 1)]
+            buckets_of = [reports.reports_of_batch(batch) for batch in range(query.lastProgress["batchId"] + 1)]
             batch_reports = [report for batch in buckets_of for report in batch.values()]
             batch_count = len([batch for batch in query.recentProgress if batch.numInputRows])
             topics = job.settings.topics

@@ -12,7 +12,7 @@ from streaming.kafka.topic_reader import TopicReader
 from tests.support.histories import log_by_partition
 from tests.support.kafka import Kafka, eventually
 from tests.support.recorded import membership_log
-from tests.support.stream_job import Job, expected, problems, without_repeats
+from tests.support.stream_job import Job, expected, problems, remove_repeats
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -51,7 +51,7 @@ def test_open_transaction_is_reported_and_counts_as_behind(job: Job, tmp_path: P
         producer.flush()
         job.feed([rows[10:] for rows in LOG])
         wanted = expected(job, [rows if number != 2 else rows[:10] for number, rows in enumerate(LOG)])
-        eventually(lambda: without_repeats(job.rows(topics.diffs)) == wanted[topics.diffs], timeout=120)
+        eventually(lambda: remove_repeats(job.rows(topics.diffs)) == wanted[topics.diffs], timeout=120)
         offset = len(LOG[2][:10])
         message = f"topic {topics.membership}: a transaction is open since offset {offset} of partition 2; "
         eventually(lambda: message in log.read_text(), timeout=60)
@@ -62,7 +62,7 @@ def test_open_transaction_is_reported_and_counts_as_behind(job: Job, tmp_path: P
         producer.abort_transaction()
         eventually(lambda: "the open transaction has ended" in log.read_text(), timeout=60)
         eventually(lambda: next(times) > first, timeout=60)
-    assert without_repeats(job.rows(topics.diffs)) == expected(job, LOG)[topics.diffs]
+    assert remove_repeats(job.rows(topics.diffs)) == expected(job, LOG)[topics.diffs]
 
 
 @pytest.mark.timeout(600)
@@ -73,7 +73,7 @@ def test_checkpoint_url_of_another_topic_is_refused(job: Job, broker: Kafka, tmp
     job.drain("--buckets", "4")
     job.feed([rows[10:] for rows in LOG])
     job.drain()  # the job keeps the number of buckets in its checkpoint
-    assert without_repeats(job.rows(diffs)) == expected(job, LOG)[diffs]
+    assert remove_repeats(job.rows(diffs)) == expected(job, LOG)[diffs]
     second_job = Job(broker, tmp_path / "other")
     second_job.options = job.options
     refused = second_job.start("--available-now")

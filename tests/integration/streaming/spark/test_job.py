@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -17,12 +16,6 @@ from tests.support.recorded import membership_log
 from tests.support.stream_job import Job, expected, newest_records_by_key
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
-
-AGAIN = pytest.mark.xfail(
-    version("pyspark").startswith("4.1."),
-    reason="4.1's Kafka connector can't report a batch that --available-now runs again (docs/how-to/upgrade.md)",
-    strict=True,
-)
 
 
 def log_with_unusable_records(log: Topic) -> Topic:

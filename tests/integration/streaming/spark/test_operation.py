@@ -19,7 +19,7 @@ from tests.support.histories import Log, log_by_partition
 from tests.support.kafka import PROPERTIES, EmbeddedKafka, Kafka, eventually
 from tests.support.load import rss
 from tests.support.recorded import membership_log
-from tests.support.stream_job import Job, expected, processes_of, without_repeats
+from tests.support.stream_job import Job, expected, processes_of, remove_repeats
 
 logger = logging.getLogger(__name__)
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -84,7 +84,7 @@ def test_after_an_outage_the_burst_stays_within_memory(tmp_path: Path) -> None:
             elapsed_seconds,
             most,
         )
-        assert without_repeats(job.rows(diffs)) == wanted[diffs]
+        assert remove_repeats(job.rows(diffs)) == wanted[diffs]
         assert most < MAX_MEMORY_MB
 
 
@@ -107,7 +107,7 @@ def test_a_batch_of_snapshots_may_exceed_the_direct_memory(broker: Kafka, tmp_pa
     job.feed(log)
     job.drain()
     wanted = expected(job, log)[job.settings.topics.diffs]
-    assert without_repeats(job.rows(job.settings.topics.diffs)) == wanted
+    assert remove_repeats(job.rows(job.settings.topics.diffs)) == wanted
 
 
 def grow(job: Job, partitions: int) -> None:
@@ -131,7 +131,7 @@ def test_grown_topic_is_read_in_order_for_each_group(broker: Kafka, tmp_path: Pa
     done = job.drain("--max-offsets-per-trigger", "100")
     assert "has 8 partitions, 4 are read" in done.stderr
     wanted = expected(job, log_by_partition(iter(events), 1))[job.settings.topics.diffs]
-    assert without_repeats(job.rows(job.settings.topics.diffs)) == wanted
+    assert remove_repeats(job.rows(job.settings.topics.diffs)) == wanted
 
 
 @pytest.mark.full  # producers notice new partitions after minutes
@@ -150,4 +150,4 @@ def test_growing_topic_under_load_keeps_records_in_order(broker: Kafka, tmp_path
         wanted = expected(job, log_by_partition(iter(events), 1))[job.settings.topics.diffs]
         number = sum(map(len, wanted.values()))
         eventually(lambda: job.count(diffs) >= number, timeout=300, every=0.5)
-    assert without_repeats(job.rows(diffs)) == wanted
+    assert remove_repeats(job.rows(diffs)) == wanted

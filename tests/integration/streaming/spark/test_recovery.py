@@ -25,7 +25,7 @@ from tests.support.stream_job import (
     expected,
     newest_records_by_key,
     processes_of,
-    without_repeats,
+    remove_repeats,
     write_with_pauses,
 )
 
@@ -84,7 +84,7 @@ def test_kills_under_load_lose_and_change_no_diff(broker: Kafka, tmp_path: Path)
     job.drain()
     wanted, topics = expected(job, log), job.settings.topics
     rows = job.rows(diffs)
-    contents = without_repeats(rows)  # fails if an id has two contents
+    contents = remove_repeats(rows)  # fails if an id has two contents
     logger.info(
         "%d kills: %d diffs, %d written twice, start to first batch %s s",
         KILL_COUNT,

@@ -16,7 +16,7 @@ import pytest
 from streaming.kafka.producer import EventProducer
 from streaming.records.events import Event, MemberHeartbeat, MemberJoined, PartitionsChanged, TopicMetadata
 from tests.support.kafka import Kafka, eventually
-from tests.support.stream_job import Job, expected, without_repeats
+from tests.support.stream_job import Job, expected, remove_repeats
 
 logger = logging.getLogger(__name__)
 #: Longer than a batch on a busy machine.
@@ -67,7 +67,7 @@ def test_a_killed_member_is_fenced_and_a_replay_agrees(broker: Kafka, tmp_path: 
             kill()
             killed = time()
             # The records are compared by id, because a retried batch is written twice.
-            eventually(lambda: len(without_repeats(job.rows(topics.diffs))[b"g"]) > 2, timeout=120, every=0.5)
+            eventually(lambda: len(remove_repeats(job.rows(topics.diffs))[b"g"]) > 2, timeout=120, every=0.5)
             elapsed_seconds = time() - killed
     batch_lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines() if '"batch"' in line]
     slowest = sorted(batch["seconds"] for batch in batch_lines[1:])[-2:]
@@ -77,7 +77,7 @@ def test_a_killed_member_is_fenced_and_a_replay_agrees(broker: Kafka, tmp_path: 
         SESSION_TIMEOUT_MS / 1000,
         sum(slowest),
     )
-    live = without_repeats(job.rows(topics.diffs))
+    live = remove_repeats(job.rows(topics.diffs))
     value, _ = live[b"g"][-1]
     assert value is not None
     assert b'"kind":"member.fenced","memberIds":["dead"]' in value

@@ -13,7 +13,7 @@ from streaming.kafka.metadata import request_identities
 from tests.support.histories import Topic, log_by_partition
 from tests.support.kafka import PROPERTIES, EmbeddedKafka, Kafka, eventually
 from tests.support.recorded import membership_log
-from tests.support.stream_job import Job, expected, problems, without_repeats
+from tests.support.stream_job import Job, expected, problems, remove_repeats
 
 #: ``tests/acceptance/test_faults.py`` deletes a topic under a running job in `make test`.
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.full]
@@ -23,7 +23,7 @@ REPORT_SECONDS = 15.0
 
 
 @pytest.fixture(scope="module")
-def foreign() -> Iterator[Kafka]:
+def other_kafka() -> Iterator[Kafka]:
     """Yield a broker with default settings, which creates each topic that a client requests."""
     with EmbeddedBroker(properties={**PROPERTIES, "auto.create.topics.enable": "true"}) as broker:
         yield EmbeddedKafka(broker)
@@ -38,8 +38,8 @@ def parts(log: Topic, at: int) -> tuple[Topic, Topic]:
     return [rows[:at] for rows in log], [rows[at:] for rows in log]
 
 
-def test_deleted_diff_topic_stops_the_job(foreign: Kafka, tmp_path: Path) -> None:
-    job = Job(foreign, tmp_path)
+def test_deleted_diff_topic_stops_the_job(other_kafka: Kafka, tmp_path: Path) -> None:
+    job = Job(other_kafka, tmp_path)
     log = log_by_partition(membership_log(200, 12, seed=4), 4)
     before, after = parts(log, 20)
     diffs = job.settings.topics.diffs
@@ -65,11 +65,11 @@ def test_deleted_diff_topic_stops_the_job(foreign: Kafka, tmp_path: Path) -> Non
     written = job.rows(diffs)
     # The last batch may have been written but not committed: then it is written again, with the same ids.
     both = {key: [*gone.get(key, []), *written.get(key, [])] for key in gone.keys() | written.keys()}
-    assert without_repeats(both) == expected(job, log)[diffs]
+    assert remove_repeats(both) == expected(job, log)[diffs]
 
 
-def test_output_topic_deleted_during_writes_stops_the_job(foreign: Kafka, tmp_path: Path) -> None:
-    job = Job(foreign, tmp_path)
+def test_output_topic_deleted_during_writes_stops_the_job(other_kafka: Kafka, tmp_path: Path) -> None:
+    job = Job(other_kafka, tmp_path)
     name = job.settings.topics.assignments
     events = iter(list(membership_log(20_000, 12, seed=5)))
     errors = tmp_path / "errors"

@@ -56,17 +56,15 @@ def test_incremental_connect_rounds_equal_javas(oracle: Callable[[str], Oracle],
 
 def test_wire_order_equals_javas(oracle: Callable[[str], Oracle]) -> None:
     rng = random.Random(54)
-    work_of_workers = []
+    work_lists = []
     for _ in range(200):
         names = rng.sample(NAMES, rng.randint(1, 30))
         tasks = [(name, number) for name in names for number in range(rng.randint(0, 4))]
-        work_of_workers.append(
+        work_lists.append(
             Work(tuple(rng.sample(names, rng.randint(0, len(names)))), tuple(rng.sample(tasks, len(tasks))))
         )
-    answers = oracle("current").ask(
-        {"family": "connect", "ask": "wire", "work": as_json(work)} for work in work_of_workers
-    )
-    assert [as_json(incremental.serialized_work(work)) for work in work_of_workers] == answers
+    answers = oracle("current").ask({"family": "connect", "ask": "wire", "work": as_json(work)} for work in work_lists)
+    assert [as_json(incremental.serialized_work(work)) for work in work_lists] == answers
 
 
 def test_connect_revocation_backoff_equals_that_of_java(oracle: Callable[[str], Oracle]) -> None:

@@ -20,9 +20,9 @@ from tests.support.zookeeper_cases import (
     AssignmentLists,
     Case,
     ZookeeperGroups,
-    colliding,
     has_equal_thread_counts,
-    without_undefined_order,
+    partitions_with_equal_hashes,
+    sort_undefined_order,
 )
 
 SEEDS = [61, 62, 63]
@@ -55,11 +55,11 @@ def test_zookeeper_assignments_equal_those_of_kafka(
         if python_assignment is None:
             assert "Round-robin assignment is allowed only if" in answer["error"]["message"], case
             continue
-        unordered_partitions = colliding(case, version) if assignor == "roundrobin" else set()
+        unordered_partitions = partitions_with_equal_hashes(case, version) if assignor == "roundrobin" else set()
         if unordered_partitions and not has_equal_thread_counts(case):
             continue
         compared += 1
-        assert without_undefined_order(python_assignment, unordered_partitions) == without_undefined_order(
+        assert sort_undefined_order(python_assignment, unordered_partitions) == sort_undefined_order(
             answer["assignment"], unordered_partitions
         ), case
     assert compared > len(cases) * 0.8

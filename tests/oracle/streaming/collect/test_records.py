@@ -157,7 +157,7 @@ def streams_member(rng: random.Random) -> tuple[dict[str, Any], Any]:
     )
 
 
-def streams_target(rng: random.Random) -> tuple[dict[str, Any], Any]:
+def random_streams_target(rng: random.Random) -> tuple[dict[str, Any], Any]:
     active, standby, warmup = (tasks(rng) for _ in range(3))
     value = {"activeTasks": active, "standbyTasks": standby, "warmupTasks": warmup}
     return value, roles(active)
@@ -233,7 +233,7 @@ RECORD_MAKERS: dict[int, MakeRecord] = {
     17: streams_epoch,
     19: streams_member,
     20: target_epoch,
-    21: streams_target,
+    21: random_streams_target,
     22: streams_current,
     23: topology,
 }

@@ -15,7 +15,7 @@ from streaming.records import codec
 from tests.support import offsets_topic
 
 CAPTURED_RECORDS = [row for rows in offsets_topic.captured_records().values() for row in rows]
-CAPTURED_RECORDS += [row for kind in offsets_topic.KINDS for row in offsets_topic.captured_kind(kind)]
+CAPTURED_RECORDS += [row for kind in offsets_topic.KINDS for row in offsets_topic.captured_records_of_kind(kind)]
 #: Edge values of lengths, counts, versions and partitions.
 EDGE_NUMBERS = [-1, -2, 0, 1, 3, 4, 127, 128, 255, 32_767, -32_768, 2**31 - 1, -(2**31)]
 RECORD_TYPES = st.integers(-1, 26)

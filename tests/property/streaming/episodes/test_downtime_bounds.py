@@ -25,7 +25,7 @@ SINKS_WITH_LONG_QUIET_TIME = SINKS._replace(quiet_ms=10**9)
 
 
 @pytest.fixture(autouse=True, scope="module")
-def one_episode() -> Iterator[None]:
+def episode_without_end() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(fold, "_begins_next_episode", lambda *_: False)
         yield
@@ -38,22 +38,22 @@ def bounds(events: list[Event]) -> tuple[dict[int, Stops], Stops]:
         process(bucket, [Record.of(0, offset, *encode_event(event))], 0, SINKS_WITH_LONG_QUIET_TIME)
     episode = bucket.get("g").episode
     assert episode is not None
-    single_bounds = (
+    rounds_bounds = (
         {} if episode.outages is None else {number: stops_of(outage) for _, number, outage in episode.outages.tracked()}
     )
     total = downtime(episode.outages)
-    return single_bounds, NO_STOPS if total is None else Stops(total.stops, total.total_ms, total.longest_ms)
+    return rounds_bounds, NO_STOPS if total is None else Stops(total.stops, total.total_ms, total.longest_ms)
 
 
 def check(stops: Stops, true_periods: list[UnconsumedPeriod], end: int) -> None:
     """Assert that the true downtimes are within the bounds; periods without sure evidence may be counted or not."""
     downtimes_ms = [(gap.end or end) - gap.start for gap in true_periods]
-    sure_downtimes = [length for length, outage in zip(downtimes_ms, true_periods, strict=True) if outage.is_sure]
+    proven_downtimes_ms = [length for length, outage in zip(downtimes_ms, true_periods, strict=True) if outage.is_sure]
     is_open = any(gap.end is None and gap.is_sure for gap in true_periods)
     for bound, least, most in (
-        (stops.count, len(sure_downtimes), len(downtimes_ms)),
-        (stops.total, sum(sure_downtimes), sum(downtimes_ms)),
-        (stops.longest, max(sure_downtimes, default=0), max(downtimes_ms, default=0)),
+        (stops.count, len(proven_downtimes_ms), len(downtimes_ms)),
+        (stops.total, sum(proven_downtimes_ms), sum(downtimes_ms)),
+        (stops.longest, max(proven_downtimes_ms, default=0), max(downtimes_ms, default=0)),
     ):
         assert bound[0] <= most, (stops, true_periods)
         assert bound[1] is None or least <= bound[1], (stops, true_periods)
@@ -69,7 +69,7 @@ def test_bounds_contain_the_true_downtime(
     line = draw(Random(seed))
     true_periods = {partition: gaps(line, partition) for partition in range(line.partitions)}
     line.chance = Random(seed)
-    single_bounds, merged_bounds = bounds(events_of(line, reported=reported, logged=logged, restarts=restarts))
+    rounds_bounds, merged_bounds = bounds(events_of(line, reported=reported, logged=logged, restarts=restarts))
     for partition, outages in true_periods.items():
-        check(single_bounds.get(partition, NO_STOPS), outages, line.now)
+        check(rounds_bounds.get(partition, NO_STOPS), outages, line.now)
     check(merged_bounds, [outage for outages in true_periods.values() for outage in outages], line.now)

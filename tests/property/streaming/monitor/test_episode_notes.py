@@ -174,9 +174,9 @@ def test_diffs_alone_give_the_same_episodes(seed: int) -> None:
     assert any(len(group_episodes) > 1 for group_episodes in by_group.values())
     for group_id, group_episodes in by_group.items():
         read = episodes(group_id, groups.notes[group_id], derived=group_id not in groups.observed)
-        assert list(map(_without_moves, read)) == list(map(_without_moves, group_episodes))
+        assert list(map(_remove_moves, read)) == list(map(_remove_moves, group_episodes))
 
 
-def _without_moves(episode: Episode) -> Episode:
+def _remove_moves(episode: Episode) -> Episode:
     """Return the episode without moves, downtime and story: diffs lack the owners of a recreated topic."""
     return structs.replace(episode, moved=0, moved_again=0, downtime=None, story="")

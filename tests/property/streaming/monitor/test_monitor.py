@@ -21,7 +21,9 @@ from tests.support.recorded import membership_log
 Shares = dict[str, Partitions]
 
 
-def _shares_at_begin(state: GroupState | None, data: EventData, owned_shares: Shares, *, round_follows: bool) -> Shares:
+def _shares_at_begin(
+    state: GroupState | None, data: EventData, owned_shares: Shares, *, has_later_round: bool
+) -> Shares:
     """Return each member's partitions at the beginning of the rebalance.
 
     A static member that rejoins under another id keeps its partitions. A new member's claim counts for partitions
@@ -43,7 +45,7 @@ def _shares_at_begin(state: GroupState | None, data: EventData, owned_shares: Sh
     present = {member.member_id for member in arriving_members}
     new_ids = {name: instances[by] for name, by in instance_ids.items() if by in instances and name not in present}
     owned_shares = {new_ids.get(name, name): share for name, share in owned_shares.items()}
-    for member in arriving_members if round_follows else ():
+    for member in arriving_members if has_later_round else ():
         if member.member_id not in owned_shares:
             owned_shares[member.member_id] = _unowned_partitions(member.owned, owned_shares)
     return owned_shares
@@ -79,7 +81,7 @@ def _check(log: Iterable[Event]) -> int:
             owned_shares = owned_shares | {
                 name: shares_before.get(name, {}) for name in _members_without_generation(outputs)
             }
-            owned_shares = _shares_at_begin(state, event.data, owned_shares, round_follows=has_diff)
+            owned_shares = _shares_at_begin(state, event.data, owned_shares, has_later_round=has_diff)
         state = after
         for output in outputs:
             if isinstance(output, DiffOutput):

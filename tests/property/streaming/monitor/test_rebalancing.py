@@ -56,7 +56,7 @@ def test_output_does_not_depend_on_batches_or_buckets(seed: int, batch: int, buc
 
 @given(seed=st.integers(0, 10**9))
 @settings(max_examples=10)
-def test_status_agrees_with_the_rebalance(seed: int) -> None:
+def test_only_rebalancing_episodes_have_a_rebalance(seed: int) -> None:
     log = list(log_with_rebalances(150, seed))
     writes = run(log_by_partition(log, 4), batch=1, buckets=1)
     refused = [dict(write.headers).get("ce_type") for write in writes if write.topic == SINKS.dead_letters]

@@ -41,7 +41,7 @@ from streaming.records.events import (
 SINKS = Sinks(*("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 2)), episodes="e", incidents="i")
 TIMESTAMPS = st.sampled_from([0, 1, 1_700_000_000_000, MAX_TIMESTAMP - 1, MAX_TIMESTAMP])
 INT32_NUMBERS = st.sampled_from([-MAX_INT32 - 1, -1, 0, 1, 2, MAX_INT32 - 1, MAX_INT32])
-COUNTS = st.sampled_from([0, 1, MAX_INT32])
+PARTITION_COUNTS = st.sampled_from([0, 1, MAX_INT32])
 MEMBERS = st.sampled_from(["a", "b"])
 OFFSETS = st.sampled_from([0, 7, 2**63 - 1])
 SHARES = st.sampled_from([{}, {"t": [0]}, {"t": [0, MAX_INT32]}, {"u": [1]}])
@@ -75,7 +75,7 @@ def views(draw: st.DrawFn) -> GroupObserved:
         group_protocol="consumer" if modern else "classic",
         protocol="uniform" if modern else "compatible" if connect else "cooperative-sticky",
         state=draw(st.sampled_from(["Stable", "Reconciling", "Assigning", None])),
-        **({"kind": "connect", "delay_ms": draw(COUNTS)} if connect else {}),
+        **({"kind": "connect", "delay_ms": draw(PARTITION_COUNTS)} if connect else {}),
     )
 
 
@@ -95,7 +95,7 @@ EVENTS = st.one_of(
     ),
     member_event(MemberHeartbeat),
     member_event(MemberFenced, last_heartbeat=TIMESTAMPS),
-    member_event(AssignmentAcknowledged, generation=INT32_NUMBERS, owned=SHARES, held_ms=COUNTS),
+    member_event(AssignmentAcknowledged, generation=INT32_NUMBERS, owned=SHARES, held_ms=PARTITION_COUNTS),
     st.builds(
         PartitionsChanged,
         group_id=st.just("g"),
@@ -149,7 +149,7 @@ EVENTS = st.one_of(
         IncidentAcknowledged,
         group_id=st.just("g"),
         timestamp=TIMESTAMPS,
-        incident=COUNTS,
+        incident=PARTITION_COUNTS,
         by=st.sampled_from([None, "ann"]),
         until=st.none() | TIMESTAMPS,
         text=st.sampled_from([None, "known"]),

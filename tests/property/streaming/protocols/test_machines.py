@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 )
 
 from streaming.protocols import vocabulary
-from streaming.protocols.families import FAMILIES
+from streaming.protocols.families import PROTOCOL_FAMILIES
 from streaming.protocols.vocabulary import LIVE, Stage
 from tests.support.machines import StateMachineDriver, is_at_rest, topics
 
@@ -52,7 +52,7 @@ TIMINGS = (
 )
 
 
-class Lifecycles(RuleBasedStateMachine):
+class MemberLifecycleMachine(RuleBasedStateMachine):
     """Processes start, leave, stop, crash, freeze and continue while time passes in steps of any size."""
 
     protocol = "eager"
@@ -115,7 +115,7 @@ class Lifecycles(RuleBasedStateMachine):
 
     def common(self, assignors: tuple[str, ...]) -> tuple[str, ...]:
         """Return these assignors plus the group's default, as Kafka rejects members without a common assignor."""
-        default = self.assignor or FAMILIES[self.protocol].default
+        default = self.assignor or PROTOCOL_FAMILIES[self.protocol].default
         return assignors if not assignors or default in assignors else (*assignors, default)
 
     @rule(
@@ -208,7 +208,7 @@ class Lifecycles(RuleBasedStateMachine):
 
 
 CASES = [
-    *((protocol, assignor, False) for protocol, family in FAMILIES.items() for assignor in family.assignors),
+    *((protocol, assignor, False) for protocol, family in PROTOCOL_FAMILIES.items() for assignor in family.assignors),
     ("consumer", "uniform", True),
     ("consumer", "range", True),
 ]
@@ -218,7 +218,11 @@ CASES = [
 def test_random_histories_keep_the_invariants(protocol: str, assignor: str, mixed: bool) -> None:
     """Invariants hold in random histories: in 60 by default, in 2000 with ``MACHINE_EXAMPLES=2000``."""
     run_state_machine_as_test(
-        type(f"Lifecycles_{protocol}", (Lifecycles,), {"protocol": protocol, "assignor": assignor, "mixed": mixed}),
+        type(
+            f"Lifecycles_{protocol}",
+            (MemberLifecycleMachine,),
+            {"protocol": protocol, "assignor": assignor, "mixed": mixed},
+        ),
         settings=settings(
             max_examples=int(os.environ.get("MACHINE_EXAMPLES") or 60),
             stateful_step_count=25,

@@ -39,17 +39,17 @@ def test_joining_connect_worker_gets_tasks_after_revocation() -> None:
 
 
 @pytest.fixture
-def round_without_c2() -> incremental.ConnectRound:
+def round_after_c2_left() -> incremental.ConnectRound:
     workers = {"c1": Work(("p",), (TASK_0, TASK_1)), "c3": Work((), (TASK_2, TASK_5))}
     all_workers = {**workers, "c2": Work()}
     return incremental.assign(settled(all_workers), workers, TASK_COUNTS, 1_000, max_delay_ms=MAX_DELAY_MS)
 
 
-def test_returning_connect_worker_gets_its_tasks_after_the_delay(round_without_c2: incremental.ConnectRound) -> None:
-    assert round_without_c2.changes == {"c1": NO_CHANGE, "c3": NO_CHANGE}
-    assert round_without_c2.delay_ms == MAX_DELAY_MS
+def test_returning_connect_worker_gets_its_tasks_after_the_delay(round_after_c2_left: incremental.ConnectRound) -> None:
+    assert round_after_c2_left.changes == {"c1": NO_CHANGE, "c3": NO_CHANGE}
+    assert round_after_c2_left.delay_ms == MAX_DELAY_MS
     workers = {"c1": Work(("p",), (TASK_0, TASK_1)), "c2": Work(), "c3": Work((), (TASK_2, TASK_5))}
-    back = incremental.assign(round_without_c2.state, workers, TASK_COUNTS, 101_000)
+    back = incremental.assign(round_after_c2_left.state, workers, TASK_COUNTS, 101_000)
     assert back.changes == {"c1": NO_CHANGE, "c2": NO_CHANGE, "c3": NO_CHANGE}
     assert back.delay_ms == 200_000
     over = incremental.assign(back.state, workers, TASK_COUNTS, 301_000)
@@ -57,9 +57,9 @@ def test_returning_connect_worker_gets_its_tasks_after_the_delay(round_without_c
     assert over.delay_ms == 0
 
 
-def test_tasks_of_a_gone_connect_worker_move_after_the_delay(round_without_c2: incremental.ConnectRound) -> None:
+def test_tasks_of_a_gone_connect_worker_move_after_the_delay(round_after_c2_left: incremental.ConnectRound) -> None:
     workers = {"c1": Work(("p",), (TASK_0, TASK_1)), "c3": Work((), (TASK_2, TASK_5))}
-    over = incremental.assign(round_without_c2.state, workers, TASK_COUNTS, 301_000)
+    over = incremental.assign(round_after_c2_left.state, workers, TASK_COUNTS, 301_000)
     assert over.changes == {
         "c1": WorkChange(assigned=Work((), (TASK_3,))),
         "c3": WorkChange(assigned=Work((), (TASK_4,))),
@@ -109,10 +109,10 @@ def test_other_completed_generation_clears_previous_assignment() -> None:
     workers = {"c1": Work(("p",), (TASK_0, TASK_1))}
     state = settled({"c1": Work(), "c2": Work()})
     round_with_memory = incremental.assign(state, workers, TASK_COUNTS, 0)
-    round_after_another_leader = incremental.assign(state, workers, TASK_COUNTS, 0, last_completed_generation=6)
+    round_under_new_leader = incremental.assign(state, workers, TASK_COUNTS, 0, last_completed_generation=6)
     assert round_with_memory.delay_ms == MAX_DELAY_MS
-    assert round_after_another_leader.changes == {"c1": WorkChange(assigned=Work((), (TASK_2, TASK_3, TASK_4, TASK_5)))}
-    assert round_after_another_leader.delay_ms == 0
+    assert round_under_new_leader.changes == {"c1": WorkChange(assigned=Work((), (TASK_2, TASK_3, TASK_4, TASK_5)))}
+    assert round_under_new_leader.delay_ms == 0
 
 
 def test_work_after_applies_revoked_and_assigned_work() -> None:
@@ -133,5 +133,5 @@ def test_eager_connect_deals_connectors_and_tasks_in_one_turn() -> None:
 
 
 def test_workers_are_in_utf16_order() -> None:
-    astral, late = "\U0001f600", "\uffee"
-    assert incremental.assign_eager([late, astral], {"a": 0}) == {late: Work(), astral: Work(("a",))}
+    astral_id, late = "\U0001f600", "\uffee"
+    assert incremental.assign_eager([late, astral_id], {"a": 0}) == {late: Work(), astral_id: Work(("a",))}

@@ -9,7 +9,7 @@ from assignors.errors import BadInput
 from assignors.partitioner import BuiltInPartitioner, murmur2, partition_for_key
 
 # The vectors of Kafka's own UtilsTest.testMurmur2, and the empty key.
-VECTORS = {
+HASHES_BY_KEY = {
     b"21": -973932308,
     b"foobar": -790332482,
     b"a-little-bit-long-string": -985981536,
@@ -40,7 +40,7 @@ def test_built_in_partitioner_refuses_batch_size_0() -> None:
         BuiltInPartitioner(1, 0, int)
 
 
-@pytest.mark.parametrize(("key", "expected"), VECTORS.items())
+@pytest.mark.parametrize(("key", "expected"), HASHES_BY_KEY.items())
 def test_murmur2_hash_equals_javas(key: bytes, expected: int) -> None:
     assert murmur2(key) == expected
 
@@ -58,7 +58,7 @@ def test_sign_bit_is_cleared() -> None:
 
 
 def test_bytearray_and_memoryview_hash_as_bytes() -> None:
-    for key in VECTORS:
+    for key in HASHES_BY_KEY:
         assert murmur2(bytearray(key)) == murmur2(memoryview(key)) == murmur2(key)
 
 

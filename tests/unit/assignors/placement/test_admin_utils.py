@@ -19,10 +19,10 @@ def _placement_lists(*args: Any, **kwargs: Any) -> list[list[int]]:
 
 
 def test_brokers_alternate_between_racks() -> None:
-    assert [b.id for b in replicas.rack_alternated(SIX_BROKERS)] == [0, 3, 1, 5, 4, 2]
-    assert [b.id for b in replicas.rack_alternated(SIX_BROKERS[:5])] == [0, 3, 1, 4, 2]
+    assert [b.id for b in replicas.alternate_racks(SIX_BROKERS)] == [0, 3, 1, 5, 4, 2]
+    assert [b.id for b in replicas.alternate_racks(SIX_BROKERS[:5])] == [0, 3, 1, 4, 2]
     nine_brokers = [Broker(i, f"rack{i // 3}") for i in range(9)]
-    assert [b.id for b in replicas.rack_alternated(nine_brokers)] == [0, 3, 6, 1, 4, 7, 2, 5, 8]
+    assert [b.id for b in replicas.alternate_racks(nine_brokers)] == [0, 3, 6, 1, 4, 7, 2, 5, 8]
 
 
 def test_replicas_alternate_over_racks() -> None:

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from streaming.advice.clients import JAVA, LIBRDKAFKA
-from streaming.advice.model import Saving
+from streaming.advice.model import CostSaving
 from tests.support.advice import deploy, evidence, history, members, rules
 from tests.support.built_diffs import DiffBuilder
 from tests.support.incidents import incident
@@ -17,14 +17,14 @@ STRATEGY = "partition.assignment.strategy"
 COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
 
 
-def group_of_ten(assignor: str = "range", client: str = "pay-{0}@h{0}#1") -> DiffBuilder:
+def group_with_ten_members(assignor: str = "range", client: str = "pay-{0}@h{0}#1") -> DiffBuilder:
     builder = DiffBuilder(60)
     builder.assignor = assignor
     return builder.join(*[client.format(number) for number in range(10)])
 
 
 def test_eager_groups_get_cooperative_assignor_advice() -> None:
-    advice = rules(history(deploy(deploy(group_of_ten())), downtime_ms=20_000))["cooperative-assignor"]
+    advice = rules(history(deploy(deploy(group_with_ten_members())), downtime_ms=20_000))["cooperative-assignor"]
 
     assert (advice.severity, advice.confidence, advice.episodes) == ("warning", "high", [3, 2])
     assert advice.evidence == evidence(
@@ -41,7 +41,7 @@ def test_eager_groups_get_cooperative_assignor_advice() -> None:
         "then remove range and restart them again"
     )
     assert advice.settings == {STRATEGY: COOPERATIVE}
-    assert advice.saving == Saving(
+    assert advice.saving == CostSaving(
         text="722 s instead of 1125 s of downtime in 2 replayed episodes, all partitions together; 60 instead of "
         "40 rounds, 240 instead of 844 moves; by how fast members react, 15 s to 24 min instead of 30 s to 37 min "
         "(measured then: 40 s to 80 s)",
@@ -54,8 +54,8 @@ def test_eager_groups_get_cooperative_assignor_advice() -> None:
     )
     assert advice.docs == "docs/reference/advice.md#cooperative-assignor"
 
-    assert "cooperative-assignor" not in rules(history(deploy(deploy(group_of_ten("cooperative-sticky")))))
-    assert "cooperative-assignor" not in rules(history(group_of_ten()))
+    assert "cooperative-assignor" not in rules(history(deploy(deploy(group_with_ten_members("cooperative-sticky")))))
+    assert "cooperative-assignor" not in rules(history(group_with_ten_members()))
 
 
 def test_no_cooperative_advice_without_savings() -> None:
@@ -65,32 +65,32 @@ def test_no_cooperative_advice_without_savings() -> None:
 
 
 def test_librdkafka_has_no_rolling_path_to_cooperative() -> None:
-    advice = rules(history(deploy(group_of_ten(client="rdkafka@h{0}#1"))))["cooperative-assignor"]
+    advice = rules(history(deploy(group_with_ten_members(client="rdkafka@h{0}#1"))))["cooperative-assignor"]
     assert advice.client == LIBRDKAFKA.name
     assert advice.change.startswith("Stop all members, set partition.assignment.strategy=cooperative-sticky")
     assert advice.settings == {STRATEGY: "cooperative-sticky"}
 
 
 def test_clients_without_cooperative_get_no_such_advice() -> None:
-    advice = rules(history(deploy(group_of_ten(client="aiokafka-0.12.0@h{0}#1"))))
+    advice = rules(history(deploy(group_with_ten_members(client="aiokafka-0.12.0@h{0}#1"))))
     assert "cooperative-assignor" not in advice
     assert "consumer-protocol" not in advice
 
 
 def test_rounds_that_were_not_read_lower_the_confidence() -> None:
-    advice = rules(history(deploy(deploy(group_of_ten())), rounds={}))["cooperative-assignor"]
+    advice = rules(history(deploy(deploy(group_with_ten_members())), rounds={}))["cooperative-assignor"]
     assert (advice.saving, advice.confidence) == (None, "medium")
     assert advice.unsure == ["no saving computed: the rounds of its episodes were not read, or are too many to replay"]
 
 
 def test_classic_groups_get_consumer_protocol_advice() -> None:
-    advice = rules(history(deploy(deploy(group_of_ten("cooperative-sticky")))))["consumer-protocol"]
+    advice = rules(history(deploy(deploy(group_with_ten_members("cooperative-sticky")))))["consumer-protocol"]
     assert (advice.severity, advice.confidence) == ("info", "medium")
     assert advice.settings == {"group.protocol": "consumer"}
     assert advice.saving is not None
     assert advice.saving.downtime_ms == (722_160, 594_000)
 
-    modern = group_of_ten("uniform")
+    modern = group_with_ten_members("uniform")
     modern.protocol = "consumer"
     assert "consumer-protocol" not in rules(history(deploy(modern)))
 
@@ -100,7 +100,7 @@ def group_of_twelve() -> DiffBuilder:
 
 
 def test_short_restarts_get_static_membership_advice() -> None:
-    advice = rules(history(deploy(group_of_twelve(), away_s=2), session_ms=45_000))["static-membership"]
+    advice = rules(history(deploy(group_of_twelve(), downtime_s=2), session_ms=45_000))["static-membership"]
     assert (advice.severity, advice.confidence) == ("info", "high")
     assert advice.evidence == evidence(
         "12 restarts in episode 2 took up to 2.0 s; the session timeout is 45 s",
@@ -115,12 +115,12 @@ def test_short_restarts_get_static_membership_advice() -> None:
     assert (advice.saving.rounds, advice.saving.moved[1] if advice.saving.moved else None) == ((16, 0), 0)
 
     static = DiffBuilder(96).join(*[f"pay-{number}@h{number}#1=i{number}" for number in range(12)])
-    assert "static-membership" not in rules(history(deploy(static, away_s=2), session_ms=45_000))
+    assert "static-membership" not in rules(history(deploy(static, downtime_s=2), session_ms=45_000))
 
 
 def test_long_restarts_get_no_static_membership_advice() -> None:
     """If restarts take a minute, static members would keep their partitions unconsumed, so they are not advised."""
-    assert "static-membership" not in rules(history(deploy(group_of_twelve(), away_s=60), session_ms=45_000))
+    assert "static-membership" not in rules(history(deploy(group_of_twelve(), downtime_s=60), session_ms=45_000))
 
 
 def test_advice_warns_of_deployment_pod_names_as_instance_ids() -> None:
@@ -182,13 +182,13 @@ def test_expired_static_member_gets_slot_held_advice() -> None:
 
 
 def test_one_by_one_restarts_get_rolling_batches_advice() -> None:
-    advice = rules(history(deploy(group_of_ten())))["rolling-batches"]
+    advice = rules(history(deploy(group_with_ten_members())))["rolling-batches"]
     assert (advice.severity, advice.evidence[0].figures) == ("info", {"rebalances": 20, "members": 10})
     assert advice.change == "Restart 2 members at once (maxUnavailable: 2), if the others can carry the load"
     assert advice.saving is not None
     assert advice.saving.rounds == (20, 10)
 
-    restarted_group = group_of_ten()
+    restarted_group = group_with_ten_members()
     both = list(restarted_group.members)[:5]
     restarted_group.leave(*both, after=3600).join(*[member_id.replace("#1", "#2") for member_id in both], after=10)
     assert "rolling-batches" not in rules(history(restarted_group))
@@ -197,14 +197,14 @@ def test_one_by_one_restarts_get_rolling_batches_advice() -> None:
 def listing(builder: DiffBuilder, *lists: tuple[str, ...]) -> Any:
     group = members(builder)
     assert group is not None
-    members_and_lists = zip(group.members, lists, strict=True)
+    member_assignor_pairs = zip(group.members, lists, strict=True)
     return group._replace(
-        members=tuple(structs.replace(member, assignors=names) for member, names in members_and_lists)
+        members=tuple(structs.replace(member, assignors=names) for member, names in member_assignor_pairs)
     )
 
 
 def test_unused_cooperative_assignor_gets_half_migration_advice() -> None:
-    builder = deploy(group_of_ten())
+    builder = deploy(group_with_ten_members())
     lists = [("cooperative-sticky", "range")] * 9 + [("range",)]
     assert "half-migration" not in rules(history(builder))
 
@@ -240,4 +240,4 @@ def test_mixed_subscriptions_get_advice() -> None:
 
 
 def test_java_clients_are_recognised_by_their_default_ids() -> None:
-    assert history(group_of_ten(client="consumer-pay-{0}@h{0}#1")).client is JAVA
+    assert history(group_with_ten_members(client="consumer-pay-{0}@h{0}#1")).client is JAVA

@@ -17,12 +17,12 @@ from tests.support.built_diffs import DiffBuilder
 DAY_MS = 86_400_000
 
 
-def group_of_ten(group_id: str = "g") -> DiffBuilder:
+def group_with_ten_members(group_id: str = "g") -> DiffBuilder:
     return DiffBuilder(60, group_id).join(*[f"pay-{number}@h{number}#1" for number in range(10)])
 
 
 def test_a_quiet_group_gets_no_advice() -> None:
-    assert advise(history(group_of_ten())) == []
+    assert advise(history(group_with_ten_members())) == []
 
 
 @pytest.mark.parametrize("client", ["consumer-g-{0}", "rdkafka", "kafka-python-3.0.12", "aiokafka-0.12.0", "pay-{0}"])
@@ -46,7 +46,7 @@ def test_healthy_groups_get_no_advice_above_info(client: str, protocol: str, ass
 
 
 def test_advice_looks_back_thirty_days() -> None:
-    builder = deploy(group_of_ten())
+    builder = deploy(group_with_ten_members())
     now = builder.now + 30 * DAY_MS
     assert advise(history(builder, now_ms=now)) == []
     assert episodes_to_read(history(builder).episodes, now) == []
@@ -55,9 +55,9 @@ def test_advice_looks_back_thirty_days() -> None:
 
 def test_the_worst_group_comes_first() -> None:
     quiet, small_group, large_group = (
-        group_of_ten("quiet"),
-        deploy(group_of_ten("small")),
-        deploy(deploy(group_of_ten("large"))),
+        group_with_ten_members("quiet"),
+        deploy(group_with_ten_members("small")),
+        deploy(deploy(group_with_ten_members("large"))),
     )
     histories = [history(quiet), history(small_group), history(large_group, downtime_ms=20_000)]
     advice = advise_all(histories)
@@ -69,7 +69,9 @@ def test_the_worst_group_comes_first() -> None:
 
 def test_advice_beyond_the_work_budget_has_no_saving() -> None:
     """A replay of ten restarts of ten members costs 140 units; it takes four with the change and four without it."""
-    histories = [history(deploy(group_of_ten(name)), downtime_ms=ms) for name, ms in (("a", 1000), ("b", 9000))]
+    histories = [
+        history(deploy(group_with_ten_members(name)), downtime_ms=ms) for name, ms in (("a", 1000), ("b", 9000))
+    ]
     advice = advise_all(histories, Budget(work=1200))
     savings = {(item.group_id, item.rule): item.saving for item in advice}
     assert savings["a", "cooperative-assignor"] is None
@@ -77,7 +79,7 @@ def test_advice_beyond_the_work_budget_has_no_saving() -> None:
 
 
 def test_cooperative_deploys_show_the_measured_saving() -> None:
-    builder = deploy(group_of_ten())
+    builder = deploy(group_with_ten_members())
     builder.assignor = "cooperative-sticky"
     deploy(builder)
     first, before, after = history(builder).episodes
@@ -103,7 +105,7 @@ def test_cooperative_deploys_show_the_measured_saving() -> None:
 
 
 def test_overlapping_downtime_bounds_give_unproven_advice() -> None:
-    builder = deploy(group_of_ten())
+    builder = deploy(group_with_ten_members())
     builder.protocol, builder.assignor = "consumer", "uniform"
     first, before, after = history(deploy(builder)).episodes
     downtime_before = Downtime(lower_ms=48_000, upper_ms=60_000, total_ms=(48_000, 60_000))
@@ -119,7 +121,7 @@ def test_overlapping_downtime_bounds_give_unproven_advice() -> None:
 
 
 def test_static_deploys_show_the_measured_saving() -> None:
-    builder = deploy(group_of_ten())
+    builder = deploy(group_with_ten_members())
     first, before, _ = history(deploy(builder)).episodes
     down = Downtime(lower_ms=48_000, upper_ms=60_000, total_ms=(48_000, 60_000))
     names = {"a": MemberNames(client_id="a", group_instance_id="a")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streaming.advice.model import Saving
+from streaming.advice.model import CostSaving
 from tests.support.advice import evidence, history, rules
 from tests.support.built_diffs import DiffBuilder
 from tests.support.incidents import incident
@@ -199,7 +199,7 @@ def test_long_connect_delay_gets_scheduled_delay_advice() -> None:
         delayMs=300_000,
     )
     assert advice["scheduled-delay"].settings == {"scheduled.rebalance.max.delay.ms": "30000"}
-    assert advice["scheduled-delay"].saving == Saving(
+    assert advice["scheduled-delay"].saving == CostSaving(
         text="60 s instead of 10 min of waiting in 1 restart, all tasks together",
         episodes=[2],
         downtime_ms=(600_000, 60_000),

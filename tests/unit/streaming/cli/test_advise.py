@@ -24,7 +24,7 @@ def live(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
         kafka.create(f"rebalance.{topic}", 1)
     large_group = DiffBuilder(60, "checkout").join(*[f"pay-{number}@h{number}#1" for number in range(10)])
     quiet = DiffBuilder(6, "quiet").join("a@h1#1", "b@h2#1")
-    for builder in (deploy(deploy(large_group, away_s=2), away_s=2), quiet):
+    for builder in (deploy(deploy(large_group, downtime_s=2), downtime_s=2), quiet):
         for topic, key, value in records(builder):
             kafka.append(topic, value, key=key)
     for ce_id, diff in large_group.diffs:

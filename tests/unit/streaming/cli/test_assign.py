@@ -27,7 +27,7 @@ RANGE = {
     "topics": {"日本": {"partitions": 3}},
     "members": [{"memberId": "é", "topics": ["日本"]}, {"memberId": "😀", "topics": ["日本"]}],
 }
-RANGE_ANSWER = {"assignment": {"é": {"日本": [0, 1]}, "😀": {"日本": [2]}}}
+RANGE_ASSIGNMENT = {"assignment": {"é": {"日本": [0, 1]}, "😀": {"日本": [2]}}}
 
 
 def lines(*cases: Any) -> str:
@@ -57,7 +57,7 @@ def test_empty_input_gives_empty_output(run: RunCommand) -> None:
 def test_non_ascii_names_are_answered(run: RunCommand) -> None:
     """Input is read correctly with a byte-order mark, CRLF, blank lines, other scripts, and no line feed at its end."""
     done = run("assign", stdin="\ufeff" + lines(RANGE) + "\r\n\r\n \t\r\n" + lines(RANGE))
-    assert (done.returncode, parsed_lines(done.stdout)) == (0, [RANGE_ANSWER, RANGE_ANSWER])
+    assert (done.returncode, parsed_lines(done.stdout)) == (0, [RANGE_ASSIGNMENT, RANGE_ASSIGNMENT])
 
 
 def test_invalid_lines_give_errors_in_order(run: RunCommand) -> None:
@@ -98,7 +98,7 @@ def test_too_long_line_gives_an_error(run: RunCommand) -> None:
     limit = "longer than 300 bytes, the limit; shorten it or raise --max-line-bytes"
     assert (done.returncode, parsed_lines(done.stdout)) == (
         2,
-        [error("LineTooLong", f"line 1: {limit}"), RANGE_ANSWER, error("LineTooLong", f"line 3: {limit}")],
+        [error("LineTooLong", f"line 1: {limit}"), RANGE_ASSIGNMENT, error("LineTooLong", f"line 3: {limit}")],
     )
 
 
@@ -124,5 +124,5 @@ def test_every_protocol_and_assignor_is_answered(run: RunCommand) -> None:
 
 def test_explain_adds_reasons(run: RunCommand) -> None:
     (answer,) = parsed_lines(run("assign", "--explain", stdin=lines(RANGE)).stdout)
-    assert answer["assignment"] == RANGE_ANSWER["assignment"]
+    assert answer["assignment"] == RANGE_ASSIGNMENT["assignment"]
     assert [answer["members"][member]["decisions"][0]["rule"] for member in ("é", "😀")] == ["range", "range"]

@@ -87,8 +87,8 @@ def test_compare_lists_every_client_assignor() -> None:
 
 
 def test_order_of_owned_partitions_does_not_matter() -> None:
-    reversed_claims = [member | {"owned": {"t": member["owned"]["t"][::-1]}} for member in MEMBERS]
-    assert comparison_answer(line(members=reversed_claims)) == comparison_answer(line())
+    claims_in_reverse_order = [member | {"owned": {"t": member["owned"]["t"][::-1]}} for member in MEMBERS]
+    assert comparison_answer(line(members=claims_in_reverse_order)) == comparison_answer(line())
 
 
 def test_comparison_shows_the_error_of_an_assignor() -> None:
@@ -101,7 +101,7 @@ def test_comparison_shows_the_error_of_an_assignor() -> None:
     assert compared["range"]["assignment"] == {"a-0": {"t": [0], "u": [0]}, "b-0": {"t": [1]}}
 
 
-def without_last_partitions(
+def remove_last_partitions(
     assignor: str, owned: dict[str, dict[str, list[int]]], *, has_unequal_subscriptions: bool = False
 ) -> bytes:
     members = [
@@ -128,7 +128,7 @@ def without_last_partitions(
 )
 def test_removed_partitions_are_dropped(assignor: str, answered: dict[str, dict[str, list[int]]]) -> None:
     response = assignment_answer(
-        without_last_partitions(assignor, {"c1": {"t": [1, 2, 7, 8, 9]}, "c2": {}}), explained=True
+        remove_last_partitions(assignor, {"c1": {"t": [1, 2, 7, 8, 9]}, "c2": {}}), explained=True
     )
     assert response["assignment"] == answered
     assert {
@@ -141,7 +141,7 @@ def test_removed_partitions_are_dropped(assignor: str, answered: dict[str, dict[
 
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
 def test_sticky_keeps_owners_with_different_subscriptions(assignor: str) -> None:
-    line = without_last_partitions(
+    line = remove_last_partitions(
         assignor, {"c1": {"t": [0, 7], "u": [1]}, "c2": {"t": [1, 8]}}, has_unequal_subscriptions=True
     )
     response = assignment_answer(line, explained=True)
@@ -156,7 +156,7 @@ def test_sticky_keeps_owners_with_different_subscriptions(assignor: str) -> None
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
 def test_sticky_refuses_owned_partitions_that_do_not_exist(assignor: str) -> None:
     with pytest.raises(InvalidGroup) as refused:
-        assignment_answer(without_last_partitions(assignor, {"c1": {"t": [7, 8]}, "c2": {"t": [9]}}))
+        assignment_answer(remove_last_partitions(assignor, {"c1": {"t": [7, 8]}, "c2": {"t": [9]}}))
     assert str(refused.value) == (
         "members: some own partitions that do not exist (t has 3), so others can't be "
         "assigned; Kafka's assignor fails with IllegalStateException"

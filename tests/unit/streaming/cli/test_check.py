@@ -21,7 +21,7 @@ GROUP: dict[str, Any] = {
     ],
 }
 VALID_ASSIGNMENT = {**GROUP, "assignment": {"a": {"p": [0, 1]}, "b": {}}}
-EARLY_ASSIGNMENT = {**GROUP, "assignment": {"a": {"p": [0, 1]}, "b": {"p": [2, 3]}}}
+ASSIGNMENT_WITH_OLD_OWNER = {**GROUP, "assignment": {"a": {"p": [0, 1]}, "b": {"p": [2, 3]}}}
 PLACEMENT_REQUEST = {"brokers": "0:r1,1:r2", "placement": {"0": [0, 1], "1": [0, 1]}}
 RULES = ["valid", "balanced", "sticky", "cooperative-safe"]
 
@@ -41,7 +41,7 @@ def test_valid_assignment_exits_with_0(run: RunCommand) -> None:
 
 def test_violation_exits_with_1(run: RunCommand) -> None:
     safety_violation = "cooperative-safe: p-2,3 given to b while a still owns it"
-    assert check(run, VALID_ASSIGNMENT, EARLY_ASSIGNMENT) == (
+    assert check(run, VALID_ASSIGNMENT, ASSIGNMENT_WITH_OLD_OWNER) == (
         1,
         [
             {"ok": True, "rules": RULES, "violations": []},
@@ -51,7 +51,7 @@ def test_violation_exits_with_1(run: RunCommand) -> None:
 
 
 def test_invalid_line_and_violation_exit_with_2(run: RunCommand) -> None:
-    status, responses = check(run, EARLY_ASSIGNMENT, GROUP, VALID_ASSIGNMENT)
+    status, responses = check(run, ASSIGNMENT_WITH_OLD_OWNER, GROUP, VALID_ASSIGNMENT)
     assert (status, responses[1]) == (
         2,
         {

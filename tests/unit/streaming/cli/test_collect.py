@@ -18,7 +18,7 @@ from tests.unit.streaming.cli.conftest import Command
 
 
 @pytest.fixture
-def recorded(kafka: MemoryKafka) -> MemoryKafka:
+def kafka_with_recorded_log(kafka: MemoryKafka) -> MemoryKafka:
     """Return a cluster with the recorded offsets topic."""
     rows = captured_records()
     kafka.create("__consumer_offsets", max(rows) + 1)
@@ -38,13 +38,13 @@ def recorded(kafka: MemoryKafka) -> MemoryKafka:
     ],
 )
 def test_collector_filters_groups_and_stops_on_sigterm(
-    command: Command, recorded: MemoryKafka, words: list[str], groups: set[bytes]
+    command: Command, kafka_with_recorded_log: MemoryKafka, words: list[str], groups: set[bytes]
 ) -> None:
     (port,) = free_ports(1)
     figures: list[str] = []
 
     def later() -> None:
-        def is_done() -> bool:
+        def has_published() -> bool:
             try:
                 with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
                     text = answer.read().decode()
@@ -52,11 +52,11 @@ def test_collector_filters_groups_and_stops_on_sigterm(
                 return False
             figures[:] = re.findall(r"^rebalance_monitor_collect_(\w+) ([\d.]+)$", text, re.MULTILINE)
             named = dict(figures)
-            records = len(recorded.records("__consumer_offsets"))
+            records = len(kafka_with_recorded_log.records("__consumer_offsets"))
             return named.get("records_total") == f"{records:.1f}" and named["partitions_behind"] == "0.0"
 
         try:
-            eventually(is_done)
+            eventually(has_published)
         finally:
             if callable(signal.getsignal(signal.SIGTERM)):  # the default handler would end the test process
                 os.kill(os.getpid(), signal.SIGTERM)
@@ -67,8 +67,11 @@ def test_collector_filters_groups_and_stops_on_sigterm(
     status, out, _ = command("collect", "--metrics-port", str(port), "--coordinator-log", log, *words)
     thread.join()
     assert (status, out) == (0, "")
-    assert {message.key() for message in recorded.records("rebalance.membership")} == groups
-    assert any(b"coordinator-log" in (message.value() or b"") for message in recorded.records("rebalance.membership"))
+    assert {message.key() for message in kafka_with_recorded_log.records("rebalance.membership")} == groups
+    assert any(
+        b"coordinator-log" in (message.value() or b"")
+        for message in kafka_with_recorded_log.records("rebalance.membership")
+    )
 
 
 def test_polling_collector_filters_groups_and_stops(command: Command, kafka: MemoryKafka) -> None:

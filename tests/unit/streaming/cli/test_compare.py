@@ -49,7 +49,7 @@ def test_each_figure_of_two_episodes_is_compared() -> None:
 
 
 def test_comparison_table_has_words_and_durations() -> None:
-    screen = console(wide=True)
+    screen = console(is_wide=True)
     with screen.capture() as shown:
         lines = figure_changes(episode((5000, 9000)), episode((0, 1000)))
         screen.print(change_table("shop", ["1: restart", "2: restart"], lines))

@@ -11,9 +11,9 @@ import pytest
 
 from streaming.cli.demo import DemoView
 from streaming.demo import runner
-from streaming.demo.agreement import Agreement
+from streaming.demo.agreement import ReportComparison
 from streaming.demo.runner import DemoSummary
-from streaming.process.children import Children
+from streaming.process.children import ChildProcesses
 from streaming.settings.config import Settings
 from tests.unit.streaming.cli.conftest import Command
 
@@ -56,7 +56,7 @@ def test_demo_options_are_passed_to_run_demo(
 
 
 def test_diffs_that_differ_from_callbacks_exit_with_1(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "run_demo", lambda **_: DemoSummary(agreement=Agreement(1, ("c1 has t 0",))))
+    monkeypatch.setattr(runner, "run_demo", lambda **_: DemoSummary(agreement=ReportComparison(1, ("c1 has t 0",))))
     assert command("demo", "--json") == (1, "", "the consumers disagree: c1 has t 0\n")
 
 
@@ -70,5 +70,5 @@ def test_keep_running_reads_diffs_until_stopped(tmp_path: Path, keep_running: bo
                 stop.set()
 
     run = runner.DemoRun(Settings(), tmp_path, DemoView(as_json=True), stop, {})
-    run.run_schedule(0, Reader(), Children(), keep_running=keep_running)  # type: ignore[arg-type]
+    run.run_schedule(0, Reader(), ChildProcesses(), keep_running=keep_running)  # type: ignore[arg-type]
     assert next(polled) == polls + 1

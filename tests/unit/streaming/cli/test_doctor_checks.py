@@ -49,12 +49,12 @@ def test_checks_of_the_cluster_are_skipped_without_a_broker(monkeypatch: pytest.
     def fail_to_find_java() -> tuple[Path, int]:
         raise NoJava
 
-    def fail_to_connect(_: object) -> str:
+    def raise_on_connect(_: object) -> str:
         raise doctor.MonitorError("nobody there")
 
     monkeypatch.setattr(doctor, "java", fail_to_find_java)
     monkeypatch.setattr(doctor, "kafka_connector", list)
-    monkeypatch.setattr(doctor, "check_reachable", fail_to_connect)
+    monkeypatch.setattr(doctor, "check_reachable", raise_on_connect)
     findings_by_check = {finding.check: finding for finding in doctor.run_checks(load(), None)}
     assert {check: finding.ok for check, finding in findings_by_check.items()} == {
         "java": False,

@@ -116,7 +116,7 @@ def test_tasks_of_kafka_streams_are_listed_beside_partitions(capsys: pytest.Capt
 
 
 def test_statuses_have_colours_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    screen = console(wide=True)
+    screen = console(is_wide=True)
     screen._color_system, screen._force_terminal = (__import__("rich.console").console.ColorSystem.STANDARD, True)
     screen.print(
         group_table(group_overviews([latest(checkout_group())], episode_records(checkout_group()), [], ENDED_MS))
@@ -136,7 +136,7 @@ def test_downtime_of_the_day_is_listed_with_each_group(
     downtime: Downtime | None, cell: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (overview,) = group_overviews([latest(checkout_group())], episode_records(checkout_group()), [], ENDED_MS)
-    console(wide=True).print(group_table([overview._replace(today=downtime)]))
+    console(is_wide=True).print(group_table([overview._replace(today=downtime)]))
     row = next(line for line in capsys.readouterr().out.splitlines() if GROUP in line)
     assert row.split("│")[5].strip() == cell
 

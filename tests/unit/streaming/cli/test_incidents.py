@@ -84,12 +84,12 @@ def test_ack_and_mute_publish_an_event(command: Command, incidents_topic: Memory
     mute = command("incidents", "mute", "team/pay", "7", "--for", "2h")
     assert acknowledge == mute == (0, "published to rebalance.membership; the stream applies it\n", "")
     first, second = published(incidents_topic)
-    at, mute_at = first.pop("timestamp"), second.pop("timestamp")
-    assert isinstance(mute_at, int)
-    assert before <= mute_at
+    at, muted_at = first.pop("timestamp"), second.pop("timestamp")
+    assert isinstance(muted_at, int)
+    assert before <= muted_at
     event = {"groupId": "checkout", "incident": 2, "by": "ann", "until": None, "text": "rolled back"}
     assert (first, isinstance(at, int)) == ({**event, "muted": False}, True)
-    assert (second["until"], second["muted"], second["incident"]) == (mute_at + 7_200_000, True, 7)
+    assert (second["until"], second["muted"], second["incident"]) == (muted_at + 7_200_000, True, 7)
     headers = dict(incidents_topic.records("rebalance.membership")[0].headers() or [])
     assert headers["ce_type"] == b"incident.acknowledged"
 

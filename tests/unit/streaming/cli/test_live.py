@@ -9,7 +9,7 @@ from rich.console import Console
 
 from streaming.cli.demo import DemoView
 from streaming.cli.stream import report_batches
-from streaming.demo.agreement import Agreement
+from streaming.demo.agreement import ReportComparison
 from streaming.demo.runner import DemoSummary
 from streaming.kafka.diff_reader import DiffRecord
 from streaming.process.terminal import console
@@ -24,7 +24,7 @@ KINDS = (*["member.joined"] * 2, *["member.fenced"] * 3, "made.up")
 GROUPS = (*["orders"] * 4, *["eager"] * 2)
 ROUNDS = [sample(cause=Cause(kind=kind), group_id=group) for kind, group in zip(KINDS, GROUPS, strict=True)]
 DEMO_SUMMARY = DemoSummary(
-    [*ROUNDS, sample(cause=Cause(kind="group.deleted"), group_id="eager", round=2, moved=9)], Agreement(5, ())
+    [*ROUNDS, sample(cause=Cause(kind="group.deleted"), group_id="eager", round=2, moved=9)], ReportComparison(5, ())
 )
 
 
@@ -89,14 +89,14 @@ def test_text_output_has_steps_diffs_and_summary(capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_disagreement_is_reported_as_text_and_with_json(capsys: pytest.CaptureFixture[str], *, as_json: bool) -> None:
-    DemoView(as_json=as_json).summary(DemoSummary(agreement=Agreement(2, ("c1 has t 0", "c2 has t 1"))))
+    DemoView(as_json=as_json).summary(DemoSummary(agreement=ReportComparison(2, ("c1 has t 0", "c2 has t 1"))))
     out, errors = capsys.readouterr()
     assert errors.splitlines() == ["the consumers disagree: c1 has t 0", "the consumers disagree: c2 has t 1"]
     assert ("2 times: 2 differ" in out) is not as_json
     assert ("rounds: none; partitions moved: 0" in out) is not as_json
 
 
-def test_a_demo_that_ran_on_does_not_suggest_to_run_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo_summary_omits_the_keep_running_hint_if_used(capsys: pytest.CaptureFixture[str]) -> None:
     DemoView(as_json=False).summary(DemoSummary(), keep_running=True)
     assert "--keep-running" not in capsys.readouterr().out
 

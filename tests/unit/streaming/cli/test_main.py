@@ -91,7 +91,7 @@ def test_help_and_version_import_nothing_heavy() -> None:
     assert answer.stderr == "[]\n"
 
 
-def failing(error: str, *, arguments: str = "['topics']") -> subprocess.CompletedProcess[str]:
+def run_with_failing_command(error: str, *, arguments: str = "['topics']") -> subprocess.CompletedProcess[str]:
     """Run the command line in a process in which ``describe_topics`` raises this error."""
     code = (
         f"import sys, sqlite3, errno\nsys.argv = ['rebalance-monitor', *{arguments}]\n"
@@ -127,12 +127,12 @@ def failing(error: str, *, arguments: str = "['topics']") -> subprocess.Complete
     ],
 )
 def test_external_failure_is_one_line(error: str, status: int, message: str) -> None:
-    answer = failing(error)
+    answer = run_with_failing_command(error)
     assert (answer.returncode, answer.stdout, answer.stderr) == (status, "", f"error: {message}\n")
 
 
 def test_control_characters_in_tracebacks_are_escaped() -> None:
-    answer = failing("ValueError('a\\x1b]0;x\\x07')", arguments="['topics', '--verbose']")
+    answer = run_with_failing_command("ValueError('a\\x1b]0;x\\x07')", arguments="['topics', '--verbose']")
     assert answer.stderr.startswith("Traceback (most recent call last):\n")
     assert answer.stderr.replace("\n", "").isprintable()
 

@@ -93,11 +93,11 @@ def test_missing_changed_and_surplus_diffs_are_named(log: MemoryKafka) -> None:
 def test_diffs_with_omitted_members_equal_the_replay(log: MemoryKafka) -> None:
     """Stored diffs with only changed members equal replayed diffs, whatever the setting ``diffs`` is now."""
     log.publish(*static_member_handover(Log("big")), partition=2)
-    brief_settings = Settings(kafka=SETTINGS.kafka, stream=StreamSettings(diffs="changed"))
-    records = list(replayed_diffs(brief_settings, "big"))
+    changed_members_settings = Settings(kafka=SETTINGS.kafka, stream=StreamSettings(diffs="changed"))
+    records = list(replayed_diffs(changed_members_settings, "big"))
     assert [record.diff.unchanged for record in records] != [UNSET] * len(records)
     write(log, records)
-    assert list(differences(SETTINGS, "big")) == list(differences(brief_settings, "big")) == []
+    assert list(differences(SETTINGS, "big")) == list(differences(changed_members_settings, "big")) == []
     last = records[-1]
     wrong = structs.replace(last.diff, unchanged=(last.diff.unchanged or 0) + 1)
     del log.topics[SETTINGS.topics.diffs].logs[0].entries[-1]

@@ -86,8 +86,8 @@ def test_components_get_options_and_stop_in_reverse_order(
 def test_port_in_use_prevents_any_component_start(
     command: Command, parts: type[FakeComponent], kafka: MemoryKafka
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as used_socket:
-        port = used_socket.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listening_socket:
+        port = listening_socket.getsockname()[1]
         status, _, errors = command("run", "--port", str(port))
     assert (status, parts.started, kafka.topics) == (3, [], {})
     assert f"--port {port}: Address already in use" in errors

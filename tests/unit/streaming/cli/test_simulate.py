@@ -20,11 +20,11 @@ from tests.support.machines import scenario
 SCENARIO_TEXT = scenario("t: 2", "at: 0, join: a", "at: 60000, crash: a", "at: 61000, join: b")
 
 
-Simulate = Callable[..., tuple[int, str, str]]
+SimulateCommand = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def simulate(command: Callable[..., tuple[int, str, str]]) -> Simulate:
+def simulate(command: Callable[..., tuple[int, str, str]]) -> SimulateCommand:
     return partial(command, "simulate")
 
 
@@ -33,7 +33,7 @@ def answer(*protocols: str) -> dict[str, object]:
     return json.loads(json.dumps(simulations_document([run_scenario(plan, protocol) for protocol in protocols])))
 
 
-def test_scenario_is_read_from_file_or_standard_input(simulate: Simulate, tmp_path: Path) -> None:
+def test_scenario_is_read_from_file_or_standard_input(simulate: SimulateCommand, tmp_path: Path) -> None:
     file = tmp_path / "crash.yaml"
     file.write_text(SCENARIO_TEXT)
     options = ("--protocol", "eager", "--protocol", "consumer", "--json")
@@ -42,7 +42,7 @@ def test_scenario_is_read_from_file_or_standard_input(simulate: Simulate, tmp_pa
         assert (status, json.loads(out), errors) == (0, answer("eager", "consumer"), "")
 
 
-def test_all_protocols_are_simulated_by_default(simulate: Simulate) -> None:
+def test_all_protocols_are_simulated_by_default(simulate: SimulateCommand) -> None:
     status, out, _ = simulate("-", "--json", stdin=SCENARIO_TEXT)
     assert status == 0
     assert list(json.loads(out)["protocols"]) == [
@@ -55,7 +55,7 @@ def test_all_protocols_are_simulated_by_default(simulate: Simulate) -> None:
     [((), 0), (("--protocol", "eager", "--protocol", "cooperative"), 2), (("--rows", "1"), 6), (("--rows", "0"), 0)],
 )
 def test_rounds_of_many_protocols_are_listed_on_request(
-    simulate: Simulate, options: tuple[str, ...], tables: int
+    simulate: SimulateCommand, options: tuple[str, ...], tables: int
 ) -> None:
     _, out, _ = simulate("crash", *options)
     assert len(re.findall(r"(?m)^ *s +(generation|epoch) +round", out)) == tables
@@ -83,21 +83,21 @@ def test_rounds_of_many_protocols_are_listed_on_request(
     ],
 )
 def test_invalid_scenario_is_reported_in_one_line(
-    simulate: Simulate, tmp_path: Path, arguments: list[str], stdin: str, message: str
+    simulate: SimulateCommand, tmp_path: Path, arguments: list[str], stdin: str, message: str
 ) -> None:
     (tmp_path / "latin-1").write_bytes("é: 1".encode("latin-1"))
     words = [argument.format(folder=tmp_path) for argument in arguments]
     assert simulate(*words, stdin=stdin) == (2, "", f"error: {message.format(folder=tmp_path)}\n")
 
 
-def test_unknown_scenario_lists_the_available_ones(simulate: Simulate) -> None:
+def test_unknown_scenario_lists_the_available_ones(simulate: SimulateCommand) -> None:
     status, out, errors = simulate("no-such-thing")
     assert (status, out) == (2, "")
     assert "no-such-thing" in errors
     assert "deploy-static" in errors
 
 
-def test_printed_built_in_scenario_gives_the_same_result(simulate: Simulate) -> None:
+def test_printed_built_in_scenario_gives_the_same_result(simulate: SimulateCommand) -> None:
     status, shown, _ = simulate("crash", "--members", "3", "--partitions", "5", "--show")
     assert status == 0
     _, edited_output, _ = simulate("-", "--json", stdin=shown)
@@ -105,7 +105,7 @@ def test_printed_built_in_scenario_gives_the_same_result(simulate: Simulate) -> 
     assert json.loads(edited_output) == json.loads(ready)
 
 
-def test_list_names_every_built_in_scenario(simulate: Simulate) -> None:
+def test_list_names_every_built_in_scenario(simulate: SimulateCommand) -> None:
     _, lines, _ = simulate("--list", "--json")
     names = [json.loads(line)["name"] for line in lines.splitlines()]
     _, table, _ = simulate("--list")
@@ -115,9 +115,9 @@ def test_list_names_every_built_in_scenario(simulate: Simulate) -> None:
     assert [row.split("  ")[0] for row in rows] == names
 
 
-def test_zookeeper_view_lag_depends_on_the_seed(simulate: Simulate) -> None:
-    lagging = ("crash", "--protocol", "zookeeper", "--view-lag-ms", "900", "--json", "--seed")
-    first, again, other_seed_result = (simulate(*lagging, seed)[1] for seed in ("1", "1", "2"))
+def test_zookeeper_view_lag_depends_on_the_seed(simulate: SimulateCommand) -> None:
+    arguments_with_lag = ("crash", "--protocol", "zookeeper", "--view-lag-ms", "900", "--json", "--seed")
+    first, again, other_seed_result = (simulate(*arguments_with_lag, seed)[1] for seed in ("1", "1", "2"))
     assert first == again
     assert first != other_seed_result
 

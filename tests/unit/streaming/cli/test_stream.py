@@ -75,16 +75,16 @@ def test_stream_options_reach_the_job(command: Command, started_jobs: list[tuple
     )
 
 
-@pytest.mark.parametrize(("is_intended", "level"), [(True, "INFO"), (False, "WARNING")])
+@pytest.mark.parametrize(("is_recommended", "level"), [(True, "INFO"), (False, "WARNING")])
 def test_first_line_names_the_assignment_code(
     command: Command,
     started_jobs: list[tuple[Any, ...]],
     monkeypatch: pytest.MonkeyPatch,
     *,
-    is_intended: bool,
+    is_recommended: bool,
     level: str,
 ) -> None:
-    monkeypatch.setattr(doctor, "assignment_code", lambda: AssignmentCode("by lot", is_intended))
+    monkeypatch.setattr(doctor, "assignment_code", lambda: AssignmentCode("by lot", is_recommended))
     status, _, errors = command("stream", "--checkpoint", "c")
     assert (status, len(started_jobs)) == (0, 1)
     first = errors.splitlines()[0]
@@ -145,9 +145,9 @@ def test_group_missing_in_the_checkpoint_is_reported(command: Command, inspect_c
 
 def test_checkpoint_is_resized_as_requested(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     calls: list[tuple[Any, ...]] = []
-    done = resize.Resized(resize.Layout(16, None), resize.Layout(64, 4), 3, {"before": 9000, "after": 2000}, None)
+    done = resize.ResizeResult(resize.Layout(16, None), resize.Layout(64, 4), 3, {"before": 9000, "after": 2000}, None)
 
-    def fake_resize(*arguments: Any, dry_run: bool) -> resize.Resized:
+    def fake_resize(*arguments: Any, dry_run: bool) -> resize.ResizeResult:
         calls.append((*arguments, dry_run))
         return done
 

@@ -77,11 +77,11 @@ def test_stopped_component_is_reported_when_diffs_are_readable(
     diffs.append("rebalance.signs", value, key=key, headers=headers, timestamp=2000)
     warnings: list[str] = []
 
-    def report_once(text: str) -> None:
+    def record_and_stop(text: str) -> None:
         warnings.append(text)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(stories, "warn", report_once)
+    monkeypatch.setattr(stories, "warn", record_and_stop)
     assert command("watch", "--json")[0] == 0
     (line,) = warnings
     assert line.startswith("The stream has been stopped since ")

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from streaming.records.codec import encode
 from streaming.records.episodes import key
-from tests.support.built_diffs import CLOSED
+from tests.support.built_diffs import CONSUMER_CLOSED_REASON
 from tests.support.compacted import EPISODES, INCIDENTS, RESTARTED_MS, STARTED_MS, checkout_group, episode_records
 from tests.support.incidents import incident
 from tests.support.memory_kafka import MemoryKafka
@@ -23,8 +23,8 @@ def test_why_prints_the_newest_episode(command: Command, groups: MemoryKafka) ->
         "team/checkout, episode 2: rolling-restart, settled",
         f"  {episode_records(checkout_group())[-1].episode.story}",
         "evidence",
-        f"  pay (h1): {CLOSED} (coordinator-log)",
-        f"  pay (h2): {CLOSED} (coordinator-log)",
+        f"  pay (h1): {CONSUMER_CLOSED_REASON} (coordinator-log)",
+        f"  pay (h2): {CONSUMER_CLOSED_REASON} (coordinator-log)",
         "members  3 before, 3 after",
         "  replaced pay (h1) rejoined  by client id and host",
         "  replaced pay (h2) rejoined  by client id and host",

@@ -25,7 +25,7 @@ LOGGED_LEAVE = Evidence(
 )
 
 
-def guess(member: str) -> Evidence:
+def guessed_evidence(member: str) -> Evidence:
     return Evidence(source="offset-commits", reason="guess", member_ids=[member], kind="group.observed")
 
 
@@ -41,13 +41,13 @@ def log() -> GroupReasons:
     return read_lines(LEAVE_LINES.splitlines())
 
 
-def snapshot_of(event: Event) -> GroupObserved:
+def event_snapshot(event: Event) -> GroupObserved:
     assert isinstance(event.data, GroupObserved)
     return event.data
 
 
 def find_evidence(event: Event) -> list[Evidence]:
-    return snapshot_of(event).evidence
+    return event_snapshot(event).evidence
 
 
 def test_all_snapshots_of_an_epoch_have_the_same_evidence(log: GroupReasons) -> None:
@@ -56,7 +56,10 @@ def test_all_snapshots_of_an_epoch_have_the_same_evidence(log: GroupReasons) -> 
 
 
 def test_broker_log_reason_replaces_a_guessed_reason(log: GroupReasons) -> None:
-    assert find_evidence(add_reasons(epoch(5, guess("m"), guess("other")), log)) == [LOGGED_LEAVE, guess("other")]
+    assert find_evidence(add_reasons(epoch(5, guessed_evidence("m"), guessed_evidence("other")), log)) == [
+        LOGGED_LEAVE,
+        guessed_evidence("other"),
+    ]
 
 
 def test_events_without_a_generation_get_no_reasons(log: GroupReasons) -> None:
@@ -77,16 +80,21 @@ def test_lines_appended_to_a_log_are_read(tmp_path: Path) -> None:
 
 
 def test_reasons_of_broken_generations_belong_to_the_next() -> None:
-    other_item = structs.replace(LOGGED_LEAVE, member_ids=["n"])
+    other_evidence = structs.replace(LOGGED_LEAVE, member_ids=["n"])
     log = read_lines(
         [
             *LEAVE_LINES.splitlines(),
             *LEAVE_LINES.replace("Member m", "Member n").replace("epoch to 5", "epoch to 6").splitlines(),
         ]
     )
-    evidence = {last: find_evidence(add_reasons(epoch(6), log, snapshot_of(epoch(last)))) for last in (6, 5, 4, 3)}
-    assert find_evidence(add_reasons(epoch(6), log)) == [other_item]
-    assert evidence == {6: [other_item], 5: [other_item], 4: [LOGGED_LEAVE, other_item], 3: [LOGGED_LEAVE, other_item]}
+    evidence = {last: find_evidence(add_reasons(epoch(6), log, event_snapshot(epoch(last)))) for last in (6, 5, 4, 3)}
+    assert find_evidence(add_reasons(epoch(6), log)) == [other_evidence]
+    assert evidence == {
+        6: [other_evidence],
+        5: [other_evidence],
+        4: [LOGGED_LEAVE, other_evidence],
+        3: [LOGGED_LEAVE, other_evidence],
+    }
 
 
 def test_a_log_that_is_not_understood_is_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -94,7 +102,7 @@ def test_a_log_that_is_not_understood_is_reported_once(tmp_path: Path, caplog: p
     path.write_text("GET / 200\n" * 2000)
     reasons = BrokerReasons((path,))
     total = reasons.read()
-    assert (total.read, total.understood) == (2000, 0)
+    assert (total.read, total.understood_messages) == (2000, 0)
     with path.open("a") as file:
         file.write("GET / 200\n")
     assert reasons.read().read == 2001

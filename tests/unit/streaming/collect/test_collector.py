@@ -91,7 +91,7 @@ def published_events(kafka: MemoryKafka) -> list[tuple[str, dict[str, Any]]]:
     return sorted(events, key=lambda event: event[1]["groupId"])
 
 
-def recorded(*, logged: bool, alive: int | None) -> list[tuple[bytes, bytes, dict[str, str]]]:
+def recorded_events(*, logged: bool, alive: int | None) -> list[tuple[bytes, bytes, dict[str, str]]]:
     lines = map(json.loads, (GOLDEN / "events-4.3.1.jsonl").read_text().splitlines())
     return [
         (line["key"].encode(), line["value"].encode(), line["headers"])
@@ -117,7 +117,7 @@ def test_collector_publishes_the_recorded_events(kafka: MemoryKafka, logged: boo
     with CollectorThread(settings(), *logs) as collector:
         eventually(lambda: collector.has_read(kafka))
     events = published(kafka, "topic.partitions_changed")
-    assert events == sorted(recorded(logged=logged, alive=alive), key=lambda record: record[0])
+    assert events == sorted(recorded_events(logged=logged, alive=alive), key=lambda record: record[0])
 
 
 def test_second_start_continues_without_repeats(kafka: MemoryKafka) -> None:
@@ -221,8 +221,8 @@ def test_absent_cluster_receives_few_requests(
 def test_events_of_included_groups_only_are_published(
     kafka: MemoryKafka, include: list[str], exclude: list[str], groups: set[bytes]
 ) -> None:
-    filtered = settings(include_groups=include, exclude_groups=exclude)
-    with CollectorThread(filtered) as collector:
+    filter_settings = settings(include_groups=include, exclude_groups=exclude)
+    with CollectorThread(filter_settings) as collector:
         eventually(lambda: collector.has_read(kafka))
     assert {message.key() for message in kafka.records(TOPIC)} == groups
 
@@ -277,10 +277,10 @@ def test_collector_stopped_before_the_first_record_stops(kafka: MemoryKafka) -> 
 
 
 def test_replaced_collector_ends_with_its_next_heartbeat(kafka: MemoryKafka) -> None:
-    frequent_settings = settings()
-    frequent_settings.signs.every_ms = 100
+    settings_with_heartbeats = settings()
+    settings_with_heartbeats.signs.every_ms = 100
     stop = threading.Event()
-    collector = Collector(frequent_settings, stop, CollectMetrics(CollectorRegistry()))
+    collector = Collector(settings_with_heartbeats, stop, CollectMetrics(CollectorRegistry()))
     ended: list[MonitorError] = []
 
     def run() -> None:

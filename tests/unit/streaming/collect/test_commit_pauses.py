@@ -166,7 +166,7 @@ def test_number_of_listed_groups_is_limited() -> None:
     assert (len(pauses.groups), pauses.more, "g501" in pauses.groups, "g0" in pauses.groups) == (500, 2, True, False)
 
 
-def test_changes_of_topics_and_hosts_have_no_pauses() -> None:
+def test_deleted_topics_give_no_group_pauses() -> None:
     assert ChangeTracker({"g": regular_commits(MOVED_MS + 1)}, kind="topic-deleted").event(MOVED_MS + 2) is None
 
 
@@ -178,13 +178,13 @@ def test_clock_set_back_restarts_the_history() -> None:
 
 @given(
     every=st.integers(200, 10_000),
-    jitter=st.lists(st.integers(0, 150), min_size=3, max_size=30),
+    commit_delays=st.lists(st.integers(0, 150), min_size=3, max_size=30),
     stopped=st.integers(0, 10_000),
     pause=st.integers(1000, 120_000),
 )
-def test_bounds_contain_the_pause(every: int, jitter: Iterable[int], stopped: int, pause: int) -> None:
+def test_bounds_contain_the_pause(every: int, commit_delays: Iterable[int], stopped: int, pause: int) -> None:
     """A member commits regularly; from a moment on its commits fail, until the coordinator is back."""
-    intervals, at, delays = CommitIntervals(), 0, [*jitter]
+    intervals, at, delays = CommitIntervals(), 0, [*commit_delays]
     while at < 70_000:
         intervals.take(at + delays[at // every % len(delays)])
         at += every

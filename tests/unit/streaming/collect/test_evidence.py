@@ -12,7 +12,7 @@ from streaming.collect.partition_owners import PartitionOwners
 from streaming.records.events import Evidence, GroupObserved, ObservedMember
 
 #: With the brokers' defaults sessions are at least 45 s, and heartbeats at most 15 s apart.
-DEFAULTS = 30_000
+DEFAULT_SESSION_MS = 30_000
 
 
 def view(
@@ -34,7 +34,7 @@ def view(
 
 
 def ended(
-    last_commit: int, departed_at: int, max_silence_ms: int | None = DEFAULTS, **fields: Any
+    last_commit: int, departed_at: int, max_silence_ms: int | None = DEFAULT_SESSION_MS, **fields: Any
 ) -> tuple[str | None, str] | None:
     """Return kind and reason of the evidence about member b, which commits until ``last_commit``, then departs."""
     before, now = view(1000, {"a": [0], "b": [1]}, **fields), view(departed_at, {"a": [0, 1]}, 2, **fields)
@@ -53,7 +53,7 @@ def kind(*times: int, **fields: Any) -> str | None:
 
 
 @pytest.mark.parametrize(
-    ("silence", "expected"),
+    ("silence_ms", "expected"),
     [
         (0, "member.left"),
         (6666, "member.left"),
@@ -63,8 +63,8 @@ def kind(*times: int, **fields: Any) -> str | None:
         (20_000, "member.fenced"),
     ],
 )
-def test_last_commit_age_decides_if_a_classic_member_left(silence: int, expected: str | None) -> None:
-    assert kind(2000, 2000 + silence) == expected
+def test_last_commit_age_decides_if_a_classic_member_left(silence_ms: int, expected: str | None) -> None:
+    assert kind(2000, 2000 + silence_ms) == expected
 
 
 def test_idle_consumer_gives_no_evidence_of_its_departure() -> None:
@@ -72,7 +72,7 @@ def test_idle_consumer_gives_no_evidence_of_its_departure() -> None:
 
 
 @pytest.mark.parametrize(
-    ("silence", "expected"),
+    ("silence_ms", "expected"),
     [
         (29_999, "member.left"),
         (30_000, UNSURE_CAUSE),
@@ -84,8 +84,8 @@ def test_idle_consumer_gives_no_evidence_of_its_departure() -> None:
         (500_000, UNSURE_CAUSE),
     ],
 )
-def test_last_commit_age_decides_if_a_consumer_member_left(silence: int, expected: str | None) -> None:
-    assert kind(2000, 2000 + silence, protocol="consumer") == expected
+def test_last_commit_age_decides_if_a_consumer_member_left(silence_ms: int, expected: str | None) -> None:
+    assert kind(2000, 2000 + silence_ms, protocol="consumer") == expected
 
 
 def test_unknown_cause_is_stated() -> None:

@@ -266,7 +266,7 @@ def test_repeated_snapshot_of_an_epoch_group_is_published_once() -> None:
     assert [event.id for event in events(fold([epoch, again]))] == ["4:1"]
 
 
-def led(row: RawRecord, epoch: int) -> RawRecord:
+def set_leader_epoch(row: RawRecord, epoch: int) -> RawRecord:
     return row._replace(leader_epoch=epoch)
 
 
@@ -294,9 +294,11 @@ def test_superseded_first_generation_is_of_a_new_group() -> None:
 def test_new_partition_leader_is_reported(epochs: tuple[int, ...], at: int, *, moved: bool) -> None:
     fold_under_test = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__)
     first, third, second = epochs
-    outcomes = fold_under_test.add(led(generation(1, 1, {"m1": {"t": [0]}}, at=1000), first))
-    outcomes += fold_under_test.add(led(generation(2, 1, {}, at=2000)._replace(key=log.group_key("h")), third))
-    outcomes += fold_under_test.add(led(generation(3, 2, {"m2": {"t": [0]}}, at=2000 + at), second))
+    outcomes = fold_under_test.add(set_leader_epoch(generation(1, 1, {"m1": {"t": [0]}}, at=1000), first))
+    outcomes += fold_under_test.add(
+        set_leader_epoch(generation(2, 1, {}, at=2000)._replace(key=log.group_key("h")), third)
+    )
+    outcomes += fold_under_test.add(set_leader_epoch(generation(3, 2, {"m2": {"t": [0]}}, at=2000 + at), second))
     outcomes += fold_under_test.settle()
     kinds = [item.kind for item in observed(outcomes[-1]).evidence]
     assert (COORDINATOR_MOVED in kinds) is moved

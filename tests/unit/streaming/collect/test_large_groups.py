@@ -95,13 +95,13 @@ def test_snapshots_depend_only_on_record_times() -> None:
     assert events([*outcomes, *fold.flush()]) == whole
 
 
-@pytest.mark.parametrize("is_flushed", [False, True])
-def test_restarted_collector_publishes_pending_snapshot_once(is_flushed: bool) -> None:
+@pytest.mark.parametrize("has_flushed_producer", [False, True])
+def test_restarted_collector_publishes_pending_snapshot_once(has_flushed_producer: bool) -> None:
     restart = Restart(300, 40)
     for at in range(2400, len(restart.rows), 7):
         fold = restart.fold()
         outcomes = [outcome for row in restart.rows[:at] for outcome in fold.add(row)] + fold.settle()
-        if is_flushed:
+        if has_flushed_producer:
             outcomes += fold.flush()
         again = restart.fold()
         again.start, again.was_pending = at, bool(fold.held)

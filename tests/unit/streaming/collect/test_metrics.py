@@ -44,8 +44,8 @@ def test_collector_metrics_are_exported() -> None:
     metrics.lag.set(6)
     metrics.behind.set(2)
     metrics.published([EVENT, EVENT, OutgoingRecord("dlt", b"k", b"v", [], is_letter=True)])
-    metrics.logged(LogCounts(read=10, understood=4, undated=1))
-    metrics.logged(LogCounts(read=12, understood=5, undated=1))
+    metrics.logged(LogCounts(read=10, understood_messages=4, undated_lines=1))
+    metrics.logged(LogCounts(read=12, understood_messages=5, undated_lines=1))
     assert values(registry) == {
         "records_total": 7,
         "events_total": 2,

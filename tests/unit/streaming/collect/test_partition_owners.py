@@ -177,7 +177,7 @@ def test_offsets_set_for_an_empty_group_prove_nothing() -> None:
         ([0, 5000, 5000], 0),
     ],
 )
-def test_writes_bound_the_time_at_which_a_commit_was_sent(writes: list[int], min_sent_at: int | None) -> None:
+def test_previous_write_bounds_the_send_time_of_a_commit(writes: list[int], min_sent_at: int | None) -> None:
     coordinator_activity = CoordinatorActivity()
     for at in writes:
         coordinator_activity.record_write(at)

@@ -52,7 +52,7 @@ def times(schedule: SampleSchedule, committed: dict[Any, int], ends: dict[Any, i
     for now in range(until):
         if schedule.due(lambda: ["g"], now):
             sample_times.append(now)
-            schedule.sampled("g", committed, ends, now)
+            schedule.schedule_next_sample("g", committed, ends, now)
     return sample_times
 
 
@@ -72,7 +72,7 @@ def test_a_change_is_sampled_at_once_up_to_four_times_a_second() -> None:
         schedule.sample_often(["g"], now, changed=tick <= 320)
         if schedule.due(lambda: ["g"], now):
             sample_times.append(now)
-            schedule.sampled("g", {A: 1}, {A: 9}, now)
+            schedule.schedule_next_sample("g", {A: 1}, {A: 9}, now)
     assert sample_times[0] == 30.0
     pauses = [b - a for a, b in pairwise(sample_times)]
     assert all(0.25 <= pause < 0.31 for pause in pauses[:6])
@@ -88,7 +88,7 @@ def test_busy_groups_share_at_most_four_requests_a_second() -> None:
             schedule.sample_often([groups[tick]], now, changed=True)
         due = schedule.due(lambda: groups, now)
         for group_id in due:
-            schedule.sampled(group_id, {A: 1}, {A: 9}, now)
+            schedule.schedule_next_sample(group_id, {A: 1}, {A: 9}, now)
         sizes += [len(due)] if due else []
     assert len(sizes) <= 4 * 10
     assert sum(sizes) > 7 * 100  # each group is still sampled every second
@@ -99,9 +99,9 @@ def test_a_change_during_a_request_is_sampled_again_at_once() -> None:
     schedule.sample_often(["g"], 0, changed=True)
     assert schedule.due(lambda: ["g"], 0) == ["g"]
     schedule.sample_often(["g"], 0.2, changed=True)
-    schedule.sampled("g", {A: 1}, {A: 9}, 0.3)
+    schedule.schedule_next_sample("g", {A: 1}, {A: 9}, 0.3)
     assert schedule.due(lambda: ["g"], 0.35) == ["g"]
-    schedule.sampled("g", {A: 1}, {A: 9}, 0.4)
+    schedule.schedule_next_sample("g", {A: 1}, {A: 9}, 0.4)
     assert not schedule.due(lambda: ["g"], 1.3)
 
 
@@ -111,7 +111,7 @@ def test_group_has_caught_up_when_its_rebalance_ends() -> None:
     assert times(schedule, committed, {A: 9}, 12)[-1] == 10
     committed[A] = 9
     assert schedule.due(lambda: ["g"], 12) == ["g"]
-    schedule.sampled("g", committed, {A: 500}, 12)
+    schedule.schedule_next_sample("g", committed, {A: 500}, 12)
     assert not any(schedule.due(lambda: ["g"], now) for now in range(13, 200))
 
 
@@ -134,7 +134,7 @@ def test_groups_at_rest_with_one_topic_are_sampled_together() -> None:
     for now in range(400):
         for group_id in schedule.due(lambda: ["g", "h", "other"], now):
             sample_times.setdefault(group_id, []).append(now)
-            schedule.sampled(group_id, {}, {("u", 0) if group_id == "other" else A: 9}, now)
+            schedule.schedule_next_sample(group_id, {}, {("u", 0) if group_id == "other" else A: 9}, now)
     assert sample_times["g"][-3:] == sample_times["h"][-3:] != sample_times["other"][-3:]
 
 

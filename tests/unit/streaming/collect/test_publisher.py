@@ -114,12 +114,12 @@ def test_batch_without_topic_metadata_is_written_again(
         iter([publisher.clients.ClusterUnavailable(f"topic {TOPIC}: no leader")]),
     )
 
-    def fail_then_send(producer: EventProducer, *record: Any) -> None:
+    def raise_before_send(producer: EventProducer, *record: Any) -> None:
         for error in failing:
             raise error
         send(producer, *record)
 
-    monkeypatch.setattr(EventProducer, "send_record", fail_then_send)
+    monkeypatch.setattr(EventProducer, "send_record", raise_before_send)
     publisher_under_test.publish([event(1), event(2)], place(10))
     assert (ids(kafka), kept(kafka)) == ([b"1", b"2"], {3: 10, 5: 20})
     assert f"transaction failed: topic {TOPIC}: no leader" in caplog.messages
@@ -162,13 +162,13 @@ def test_a_producer_that_never_answers_is_replaced(
 ) -> None:
     monkeypatch.setattr(publisher, "_CALL_TIMEOUT_SECONDS", 0.2)
     publisher_under_test, unset_event, stopped = Publisher(SETTINGS, "group", lambda: False), threading.Event(), []
-    answering = MemoryProducer.send_offsets_to_transaction
+    send_offsets = MemoryProducer.send_offsets_to_transaction
 
     def ignore_first_producer(self: MemoryProducer, *arguments: Any) -> None:
         stopped.append(self)
         if len(stopped) == 1:
             unset_event.wait()
-        answering(self, *arguments)
+        send_offsets(self, *arguments)
 
     monkeypatch.setattr(MemoryProducer, "send_offsets_to_transaction", ignore_first_producer)
     publisher_under_test.publish([event(1)], place(10))
@@ -269,11 +269,11 @@ def test_a_topic_that_lost_records_gets_a_new_producer(
     if not first:
         flush = MemoryProducer.flush
 
-        def fail_to_flush(self: MemoryProducer, *arguments: Any) -> int:
+        def raise_on_flush(self: MemoryProducer, *arguments: Any) -> int:
             monkeypatch.setattr(MemoryProducer, "flush", flush)
             raise SystemError("returned a result with an exception set")
 
-        monkeypatch.setattr(MemoryProducer, "flush", fail_to_flush)
+        monkeypatch.setattr(MemoryProducer, "flush", raise_on_flush)
     publisher_under_test.publish([event(2)], place(10))
     assert ids(kafka) == [b"1", b"2"]
     assert kafka.epochs["group"] == 2
@@ -332,11 +332,11 @@ def test_deleted_topic_is_named_and_awaited(
     kafka.delete(TOPIC)
     message = f"no topic {TOPIC}: waiting until `rebalance-monitor topics --create` creates it"
 
-    def create_when_reported(_: float) -> None:
+    def create_missing_topic(_: float) -> None:
         if message in caplog.messages:
             ensure_topics(SETTINGS)
 
-    monkeypatch.setattr(publisher, "time", SimpleNamespace(sleep=create_when_reported))
+    monkeypatch.setattr(publisher, "time", SimpleNamespace(sleep=create_missing_topic))
     publisher_under_test.publish([event(1)], place(10))
     assert message in caplog.messages
     assert (ids(kafka), kept(kafka)) == ([b"1"], {3: 10, 5: 20})
@@ -364,11 +364,11 @@ def test_failed_limit_request_keeps_the_known_limits(
 def test_unreachable_cluster_is_awaited_by_same_producer(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail_to_connect(*_: Any, **__: Any) -> None:
+    def raise_on_connect(*_: Any, **__: Any) -> None:
         raise publisher.clients.ClusterUnavailable("away")
 
     publisher_under_test = Publisher(SETTINGS, "group", lambda: False)
-    monkeypatch.setattr(publisher.clients, "check_reachable", fail_to_connect)
+    monkeypatch.setattr(publisher.clients, "check_reachable", raise_on_connect)
     kafka.fail("commit", TIMED_OUT_ERROR, TIMED_OUT_ERROR, TIMED_OUT_ERROR)
     publisher_under_test.publish([event(1)], place(10))
     assert (ids(kafka), kept(kafka), kafka.epochs["group"]) == ([b"1"], {3: 10, 5: 20}, 1)

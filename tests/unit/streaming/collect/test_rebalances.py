@@ -129,7 +129,7 @@ def test_no_member_is_awaited_while_the_leader_assigns() -> None:
     assert (event.joined, event.awaited) == (["a", "b"], [])
 
 
-def test_the_next_generation_ends_a_rebalance_without_an_event() -> None:
+def test_next_generation_ends_a_rebalance_without_an_event() -> None:
     rebalances, group = Rebalances(), known_group(classic("a"))
     rebalances.log(prepare_event(ReasonKind.JOINED, "new"), NOW_MS)
     assert len(rebalances.events(group, NOW_MS + 1000)) == 1

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from streaming.episodes.reasons import application_reasons, client_reason, proves_client_close
 from streaming.records.events import COORDINATOR_MOVED, Evidence
-from tests.support.built_diffs import CLOSED, REASON_NOT_PROVIDED, DiffBuilder
+from tests.support.built_diffs import CONSUMER_CLOSED_REASON, REASON_NOT_PROVIDED, DiffBuilder
 from tests.support.diff_episodes import episodes
-from tests.unit.streaming.episodes.test_kinds import THREE, last, started
+from tests.unit.streaming.episodes.test_kinds import THREE_MEMBERS, last, started
 
-RESTARTED_MEMBERS = tuple(member_id.replace("#1", "#2") for member_id in THREE)
+RESTARTED_MEMBERS = tuple(member_id.replace("#1", "#2") for member_id in THREE_MEMBERS)
 NO_CLIENT_REASON = (
     REASON_NOT_PROVIDED,
     "explicit `LeaveGroup` request",
@@ -31,7 +31,7 @@ def test_a_leave_without_a_client_reason_proves_no_restart(reason: str) -> None:
     assert "exceeded max.poll.interval.ms" in episode.evidence[-1].reason
 
 
-@pytest.mark.parametrize("reason", [CLOSED, "closed", "leave", "shutdown"])
+@pytest.mark.parametrize("reason", [CONSUMER_CLOSED_REASON, "closed", "leave", "shutdown"])
 def test_member_with_a_closing_reason_restarted(reason: str) -> None:
     episode = last(started().leave("a@h1#1", reason=reason).join("a@h1#2"))
     assert (episode.kind, episode.sure) == ("restart", True)
@@ -61,12 +61,12 @@ def test_a_new_member_id_proves_a_restart_under_kip_848() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_members_gone_together_and_back_may_have_crashed(protocol: str) -> None:
+def test_members_away_together_may_have_crashed(protocol: str) -> None:
     builder = started()
     builder.protocol = protocol
     builder.join("d@h4#1")
     builder.now += 3_600_000
-    all_member_ids = (*THREE, "d@h4#1")
+    all_member_ids = (*THREE_MEMBERS, "d@h4#1")
     builder.round("group.observed", gone=all_member_ids)
     episode = last(builder.join(*(member.replace("#1", "#2") for member in all_member_ids)))
     assert (episode.kind, episode.sure) == ("restart", False)
@@ -75,7 +75,7 @@ def test_members_gone_together_and_back_may_have_crashed(protocol: str) -> None:
 
 def test_leaves_without_reason_in_turn_are_probably_rolling() -> None:
     builder = started()
-    for member_id in THREE:
+    for member_id in THREE_MEMBERS:
         builder.leave(member_id, reason=REASON_NOT_PROVIDED, after=10).join(member_id.replace("#1", "#2"))
     episode = last(builder)
     assert (episode.kind, episode.sure) == ("rolling-restart", False)
@@ -88,10 +88,13 @@ COORDINATOR_MOVE = Evidence(source="coordinator-log", reason="Loaded classic gro
 def expire_sessions(*, moved: bool, back: tuple[str, ...] = RESTARTED_MEMBERS) -> DiffBuilder:
     """Let the sessions of all three members expire at once, then let the members in ``back`` join."""
     session_expiry = Evidence(
-        source="coordinator-log", reason="has failed, heartbeat expiration", member_ids=[*THREE], kind="member.fenced"
+        source="coordinator-log",
+        reason="has failed, heartbeat expiration",
+        member_ids=[*THREE_MEMBERS],
+        kind="member.fenced",
     )
     builder = started().round(
-        "member.fenced", gone=THREE, evidence=(session_expiry, COORDINATOR_MOVE) if moved else (session_expiry,)
+        "member.fenced", gone=THREE_MEMBERS, evidence=(session_expiry, COORDINATOR_MOVE) if moved else (session_expiry,)
     )
     return builder.join(*back, after=31)
 
@@ -110,7 +113,7 @@ def test_sessions_expired_at_a_coordinator_move_are_that_move() -> None:
 
 def test_new_partition_leader_makes_a_coordinator_move_likely() -> None:
     item = Evidence(source="group-records", reason="a new leader 31 s before", kind=COORDINATOR_MOVED)
-    episode = last(started().round("group.observed", gone=THREE, joined=RESTARTED_MEMBERS, evidence=(item,)))
+    episode = last(started().round("group.observed", gone=THREE_MEMBERS, joined=RESTARTED_MEMBERS, evidence=(item,)))
     assert (episode.kind, episode.sure) == ("coordinator-move", False)
     assert episode.story.startswith("Probably moved to another coordinator, ")
 
@@ -125,13 +128,19 @@ def test_members_on_new_hosts_crashed_despite_the_coordinator() -> None:
 
 
 def test_members_replaced_without_a_reason_as_coordinator_moves() -> None:
-    builder = started().round("group.observed", gone=THREE, joined=RESTARTED_MEMBERS, evidence=(COORDINATOR_MOVE,))
+    builder = started().round(
+        "group.observed", gone=THREE_MEMBERS, joined=RESTARTED_MEMBERS, evidence=(COORDINATOR_MOVE,)
+    )
     assert (last(builder).kind, last(builder).sure) == ("coordinator-move", True)
 
 
 def test_clean_leaves_during_a_coordinator_move_are_a_restart() -> None:
-    closed = Evidence(source="coordinator-log", reason=CLOSED, member_ids=[*THREE], kind="member.left")
-    builder = started().round("member.left", gone=THREE, evidence=(closed, COORDINATOR_MOVE)).join(*RESTARTED_MEMBERS)
+    closed = Evidence(
+        source="coordinator-log", reason=CONSUMER_CLOSED_REASON, member_ids=[*THREE_MEMBERS], kind="member.left"
+    )
+    builder = (
+        started().round("member.left", gone=THREE_MEMBERS, evidence=(closed, COORDINATOR_MOVE)).join(*RESTARTED_MEMBERS)
+    )
     assert last(builder).kind == "restart"
 
 
@@ -175,13 +184,13 @@ def test_a_story_shows_that_its_kind_is_not_proven(steps: list[tuple[int, str]],
         member_id = f"{names[number]}@h{number + 1}#{last_incarnations[number]}"
         if number in incarnations and what in ("leave", "silent", "fence", "vanish"):
             del incarnations[number]
-            reasons = {"leave": CLOSED, "silent": REASON_NOT_PROVIDED}
+            reasons = {"leave": CONSUMER_CLOSED_REASON, "silent": REASON_NOT_PROVIDED}
             if what in reasons:
                 builder.leave(member_id, reason=reasons[what])
             elif what == "fence":
                 builder.fence(member_id, reason="heartbeat expiration")
             else:
-                builder.vanish(member_id)
+                builder.remove_without_cause(member_id)
         elif number not in incarnations:
             last_incarnations[number] += 1
             incarnations[number] = last_incarnations[number]
@@ -190,8 +199,8 @@ def test_a_story_shows_that_its_kind_is_not_proven(steps: list[tuple[int, str]],
             builder.round("group.observed")
     for episode in episodes("g", builder.diffs):
         story = episode.story
-        shows_uncertainty = any(words in story for words in ("robably", "Cause unknown", "No members"))
-        assert shows_uncertainty is not episode.sure, (episode.kind, story)
+        has_uncertain_words = any(words in story for words in ("robably", "Cause unknown", "No members"))
+        assert has_uncertain_words is not episode.sure, (episode.kind, story)
         assert "all 0 members" not in story
         if episode.repeated is not None:
             assert episode.status in ("storming", "settled", "stuck")

@@ -127,8 +127,8 @@ def test_open_incident_or_late_metadata_explains_an_episode() -> None:
 
 
 def test_incident_that_began_closest_is_chosen() -> None:
-    several = [incident(number=5, opened=-20_000), incident(number=6, opened=19_000), incident(number=7)]
-    assert explain_episode(episode(), several).cause == "(cluster)/6"
+    overlapping_incidents = [incident(number=5, opened=-20_000), incident(number=6, opened=19_000), incident(number=7)]
+    assert explain_episode(episode(), overlapping_incidents).cause == "(cluster)/6"
 
 
 def test_only_episodes_of_the_incidents_group_are_explained() -> None:

@@ -42,7 +42,7 @@ def test_messages_between_two_outages_may_be_delayed_or_not() -> None:
     outage = Outage(
         *(2, 1, 2),
         is_owned=True,
-        stopped_by=1000,
+        latest_stop_ms=1000,
         stopped_before=5900,
         resumed_after=7000,
         resumed_before=7500,

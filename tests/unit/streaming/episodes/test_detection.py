@@ -8,7 +8,7 @@ import pytest
 
 from streaming.episodes.detection import detect_in_note
 from streaming.episodes.fold import QUIET_TIME_MS
-from streaming.episodes.incidents import DEFAULTS, IncidentState, incident_record
+from streaming.episodes.incidents import LIMITS, IncidentState, incident_record
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.state import EpisodeState
 from streaming.records.diffs import MemberNames
@@ -16,7 +16,7 @@ from streaming.records.episodes import Incident
 from streaming.records.events import Evidence
 from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import GroupReader, advance
-from tests.unit.streaming.episodes.test_kinds import THREE, restart_one_by_one, started
+from tests.unit.streaming.episodes.test_kinds import THREE_MEMBERS, restart_one_by_one, started
 from tests.unit.streaming.episodes.test_storms import rejoin
 
 
@@ -28,7 +28,7 @@ def incidents(builder: DiffBuilder, bounces: Iterable[BounceNote] = ()) -> list[
         state, closed = advance(state, note, QUIET_TIME_MS)
         assert isinstance(state, EpisodeState)
         incident_state = detect_in_note(
-            incident_state, note, state, DEFAULTS, storm_turns=3, begins_episode=closed is not None
+            incident_state, note, state, LIMITS, storm_turns=3, begins_episode=closed is not None
         )
     return [incident_record("g", condition) for condition in incident_state.by_key.values()]
 
@@ -51,7 +51,7 @@ def test_application_that_keeps_requesting_rebalances_is_quoted() -> None:
 def test_members_that_crash_in_turn_are_all_named() -> None:
     builder = started()
     for incarnation in range(1, 5):
-        for member_id in THREE[:2]:
+        for member_id in THREE_MEMBERS[:2]:
             builder.fence(member_id.replace("#1", f"#{incarnation}"), after=5, reason="heartbeat expiration")
             builder.join(member_id.replace("#1", f"#{incarnation + 1}"))
     (incident,) = incidents(builder)
@@ -81,7 +81,9 @@ def test_shared_instance_id_is_a_separate_incident(hosts: tuple[str, ...]) -> No
 def test_rolling_restarts_and_migrations_open_no_incident() -> None:
     builder = started()
     for incarnation in range(1, 4):
-        restart_one_by_one(builder, *(member_id.replace("#1", f"#{incarnation}") for member_id in THREE), seconds=2)
+        restart_one_by_one(
+            builder, *(member_id.replace("#1", f"#{incarnation}") for member_id in THREE_MEMBERS), seconds=2
+        )
     assert incidents(builder) == []
     follow_up_evidence = Evidence(
         source="coordinator-log",
@@ -91,7 +93,7 @@ def test_rolling_restarts_and_migrations_open_no_incident() -> None:
     )
     builder = started()
     builder.protocol = "consumer"
-    for member_id in THREE[:2]:
+    for member_id in THREE_MEMBERS[:2]:
         for kind, ids in (("left", (member_id,)), ("joined", (member_id.replace("#1", "#2"),))):
             (builder.leave if kind == "left" else builder.join)(*ids)
             builder.round("member.joined", who=("c@h3#1",), evidence=(follow_up_evidence,))

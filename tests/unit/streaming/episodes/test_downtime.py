@@ -25,7 +25,9 @@ NO_PARTITIONS: Holding = {}
 
 
 def change(number: int, at: int | None, *, starts: bool = False, **parts: Holding) -> AssignmentChange:
-    holdings: dict[str, Any] = dict.fromkeys(("taken", "without_owner", "assigned", "pending", "away"), NO_PARTITIONS)
+    holdings: dict[str, Any] = dict.fromkeys(
+        ("taken", "unowned_partitions", "assigned", "pending", "away"), NO_PARTITIONS
+    )
     return AssignmentChange(number=number, at=at, starts=starts, **(holdings | parts))
 
 
@@ -95,7 +97,7 @@ class TestOneRound:
         assert bounds(outages) == (10, 1100)
 
     def test_log_gives_no_stop_time_of_a_departed_member(self) -> None:
-        lost = change(2, 1000, without_owner=P, assigned=P)
+        lost = change(2, 1000, unowned_partitions=P, assigned=P)
         outages = after(lost, logged(2, 600, 990), committed(2, 400, 1700))
         assert bounds(outages) == (10, 1300)
 
@@ -103,7 +105,7 @@ class TestOneRound:
         assert bounds(after(eager(2, 1000), committed(1, 400, 1700))) == (0, None)
 
     def test_a_partition_without_an_owner_was_not_consumed_again(self) -> None:
-        outages = after(change(2, 1000, without_owner=P), committed(2, 400, 1700))
+        outages = after(change(2, 1000, unowned_partitions=P), committed(2, 400, 1700))
         assert bounds(outages) == (0, None)
 
     @pytest.mark.parametrize("early", [True, False])
@@ -150,13 +152,13 @@ class TestIncrementalRounds:
         assert bounds(outages) == (300, 900)
 
     def test_unowned_partition_is_down_until_the_last_such_round(self) -> None:
-        outages = after(change(2, 1000, without_owner=P), change(3, 5000), change(4, 9000))
+        outages = after(change(2, 1000, unowned_partitions=P), change(3, 5000), change(4, 9000))
         assert bounds(outages) == (8000, None)
 
     def test_new_owner_may_report_before_the_round_of_its_epoch(self) -> None:
         outages = after(
             callback(60, -1, revoked=P),
-            change(2, 1000, without_owner=P),
+            change(2, 1000, unowned_partitions=P),
             callback(95, 2, assigned=P),
             change(2, 1010, assigned={"t": [7]}),
             change(2, 1040, assigned=P),
@@ -219,13 +221,13 @@ class TestNumberOfStops:
 
 class TestEmptyGroup:
     def test_outage_lasts_until_members_are_back(self) -> None:
-        outages = after(change(2, 1000, without_owner=P), starts(4, 32_000), committed(4, 200, 32_900))
+        outages = after(change(2, 1000, unowned_partitions=P), starts(4, 32_000), committed(4, 200, 32_900))
         assert bounds(outages) == (31_000, 32_700)
 
     def test_rounds_after_the_return_have_separate_downtime(self) -> None:
         outages = after(
-            *(change(2, 1000, without_owner=P), starts(4, 17_000), committed(4, 200, 17_500)),
-            *(change(5, 26_000, without_owner=P, assigned=P), committed(5, 25_500, 26_700)),
+            *(change(2, 1000, unowned_partitions=P), starts(4, 17_000), committed(4, 200, 17_500)),
+            *(change(5, 26_000, unowned_partitions=P, assigned=P), committed(5, 25_500, 26_700)),
         )
         total = downtime.downtime(outages)
         assert total is not None
@@ -267,7 +269,7 @@ class TestEpisodeWithoutQuietTime:
 class TestStaticMemberAway:
     def test_downtime_begins_when_the_static_member_leaves(self) -> None:
         away = snapshot_of_one_member(7, 1000, assigned=P, member_epoch=-2)
-        outages = after(away, change(7, 9000, without_owner=P, assigned=P), committed(7, 700, 9400))
+        outages = after(away, change(7, 9000, unowned_partitions=P, assigned=P), committed(7, 700, 9400))
         assert bounds(outages) == (8000, 8700)
 
     def test_return_under_the_same_member_id_ends_downtime(self) -> None:

@@ -99,9 +99,12 @@ def test_rounds_around_a_connect_delay_are_one_episode() -> None:
 def test_partitions_moved_again_are_counted_separately() -> None:
     builder = DiffBuilder(4).join("a#1")
     builder.join("b#1")
-    assert (episode_state(builder).moved, episode_state(builder).moved_twice) == ({"t": {2, 3}}, {})
+    assert (episode_state(builder).moved, episode_state(builder).twice_moved_partitions) == ({"t": {2, 3}}, {})
     builder.join("c#1")
-    assert (episode_state(builder).moved, episode_state(builder).moved_twice) == ({"t": {1, 2, 3}}, {"t": {2, 3}})
+    assert (episode_state(builder).moved, episode_state(builder).twice_moved_partitions) == (
+        {"t": {1, 2, 3}},
+        {"t": {2, 3}},
+    )
 
 
 def test_partition_revoked_then_assigned_in_next_round_moved() -> None:

@@ -9,7 +9,7 @@ from streaming.records.events import Evidence
 from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import episodes
 
-THREE = ("a@h1#1", "b@h2#1", "c@h3#1")
+THREE_MEMBERS = ("a@h1#1", "b@h2#1", "c@h3#1")
 PARTITIONS_CHANGED = "topic.partitions_changed"
 DELETED = (Evidence(source="metadata", reason="t: 4 → 0 partitions", kind=PARTITIONS_CHANGED),)
 
@@ -17,7 +17,7 @@ DELETED = (Evidence(source="metadata", reason="t: 4 → 0 partitions", kind=PART
 def started(*ids: str, **options: object) -> DiffBuilder:
     """Return a group of these members whose first episode, the members' joins, has ended."""
     builder = DiffBuilder(**options)  # type: ignore[arg-type]
-    builder.join(*(ids or THREE))
+    builder.join(*(ids or THREE_MEMBERS))
     builder.now += 3_600_000
     return builder
 
@@ -35,24 +35,25 @@ def restart_one_by_one(builder: DiffBuilder, *ids: str, seconds: float = 10) -> 
 
 def replace(builder: DiffBuilder, *ids: str) -> DiffBuilder:
     for member_id in ids:
-        builder.vanish(member_id, after=10).join(member_id.replace("#1", "#2"))
+        builder.remove_without_cause(member_id, after=10).join(member_id.replace("#1", "#2"))
     return builder
 
 
 def leave_by_member_events(builder: DiffBuilder) -> DiffBuilder:
     """Let all three members leave a group that is known only from member events."""
     reported_leaves = tuple(
-        Evidence(source="listener", reason="closed", kind="member.left", member_ids=[member_id]) for member_id in THREE
+        Evidence(source="listener", reason="closed", kind="member.left", member_ids=[member_id])
+        for member_id in THREE_MEMBERS
     )
     listener_evidence = Evidence(source="listener", reason="as its members report it themselves")
-    return builder.round("member.left", gone=THREE, evidence=(listener_evidence, *reported_leaves))
+    return builder.round("member.left", gone=THREE_MEMBERS, evidence=(listener_evidence, *reported_leaves))
 
 
 def kip_group() -> DiffBuilder:
     """Return a KIP-848 group of three members whose first episode has ended."""
     builder = DiffBuilder()
     builder.protocol = "consumer"
-    builder.join(*THREE)
+    builder.join(*THREE_MEMBERS)
     builder.now += 3_600_000
     return builder
 
@@ -65,24 +66,24 @@ def storm(builder: DiffBuilder) -> DiffBuilder:
 
 def migrate(builder: DiffBuilder) -> DiffBuilder:
     builder.protocol = "consumer"
-    return restart_one_by_one(builder, *THREE)
+    return restart_one_by_one(builder, *THREE_MEMBERS)
 
 
 def change_assignor(builder: DiffBuilder) -> DiffBuilder:
     builder.assignor = "sticky"
-    return restart_one_by_one(builder, *THREE)
+    return restart_one_by_one(builder, *THREE_MEMBERS)
 
 
 def connectors(builder: DiffBuilder) -> DiffBuilder:
     builder.kind = "connect"
-    shares = {member_id: {"t": [number, 20 + number]} for number, member_id in enumerate(THREE)}
+    shares = {member_id: {"t": [number, 20 + number]} for number, member_id in enumerate(THREE_MEMBERS)}
     return builder.round("group.observed", who=(), shares=shares)
 
 
 def delete_connector(builder: DiffBuilder) -> DiffBuilder:
     """Delete a connector: its tasks are revoked in one round and not assigned in the next."""
     builder.kind = "connect"
-    shares = {**builder.members, THREE[2]: {"t": [8, 9, 10]}}
+    shares = {**builder.members, THREE_MEMBERS[2]: {"t": [8, 9, 10]}}
     builder.round("group.observed", who=(), shares=shares, unassigned={"t": [11]})
     return builder.round("group.observed", who=(), shares=shares, number=2)
 
@@ -91,20 +92,24 @@ TIMEOUT = "explicit `LeaveGroup` request; client reason: consumer poll timeout h
 CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
     "members come": (lambda: started().join("d@h4#1"), "scale-out", True),
     "members leave": (lambda: started().leave("a@h1#1", "b@h2#1"), "scale-in", True),
-    "all leave": (lambda: started().leave(*THREE), "shutdown", True),
-    "all are gone, nobody knows how": (lambda: started().vanish(*THREE), "unknown", False),
-    "one by one": (lambda: restart_one_by_one(started(), *THREE), "rolling-restart", True),
+    "all leave": (lambda: started().leave(*THREE_MEMBERS), "shutdown", True),
+    "all are gone, nobody knows how": (lambda: started().remove_without_cause(*THREE_MEMBERS), "unknown", False),
+    "one by one": (lambda: restart_one_by_one(started(), *THREE_MEMBERS), "rolling-restart", True),
     "all at once": (
-        lambda: started().leave(*THREE).join(*(member_id.replace("#1", "#2") for member_id in THREE)),
+        lambda: started().leave(*THREE_MEMBERS).join(*(member_id.replace("#1", "#2") for member_id in THREE_MEMBERS)),
         "restart",
         True,
     ),
     "one of three": (lambda: restart_one_by_one(started(), "a@h1#1"), "restart", True),
-    "one of three, nobody knows how": (lambda: started().vanish("a@h1#1").join("a@h1#2"), "restart", False),
+    "one of three, nobody knows how": (
+        lambda: started().remove_without_cause("a@h1#1").join("a@h1#2"),
+        "restart",
+        False,
+    ),
     "the session of one ends": (lambda: started().fence("a@h1#1"), "crash", True),
     "it ends, and the member comes back": (lambda: started().fence("a@h1#1").join("a@h1#2"), "crash", True),
     "it is back before its session ends": (lambda: started().join("a@h1#2").fence("a@h1#1"), "crash", True),
-    "one is gone, nobody knows how": (lambda: started().vanish("a@h1#1"), "unknown", False),
+    "one is gone, nobody knows how": (lambda: started().remove_without_cause("a@h1#1"), "unknown", False),
     "one is gone without a reason": (lambda: started().round("member.left", gone=("a@h1#1",)), "unknown", False),
     "offset commits make a crash likely": (
         lambda: started().round(
@@ -164,14 +169,18 @@ CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
     "connectors": (lambda: connectors(started()), "connector-change", True),
     "a connector is deleted": (lambda: delete_connector(started()), "connector-change", True),
     "nothing says why": (lambda: started().round("group.observed"), "unknown", False),
-    "polled, one by one": (lambda: replace(started(), *THREE), "rolling-restart", False),
+    "polled, one by one": (lambda: replace(started(), *THREE_MEMBERS), "rolling-restart", False),
     "polled, all between two answers": (
-        lambda: started().vanish(*THREE).join(*(member_id.replace("#1", "#2") for member_id in THREE)),
+        lambda: (
+            started()
+            .remove_without_cause(*THREE_MEMBERS)
+            .join(*(member_id.replace("#1", "#2") for member_id in THREE_MEMBERS))
+        ),
         "unknown",
         False,
     ),
     "as members report it, all at once": (
-        lambda: leave_by_member_events(started()).join(*(member_id.replace("#1", "#2") for member_id in THREE)),
+        lambda: leave_by_member_events(started()).join(*(member_id.replace("#1", "#2") for member_id in THREE_MEMBERS)),
         "restart",
         False,
     ),
@@ -181,7 +190,7 @@ CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
         False,
     ),
     "the same client is gone and back (KIP-848)": (
-        lambda: kip_group().vanish("a@h1#1").join("a@h1#1"),
+        lambda: kip_group().remove_without_cause("a@h1#1").join("a@h1#1"),
         "unknown",
         False,
     ),
@@ -297,10 +306,10 @@ def test_first_joins_are_a_first_start_episode() -> None:
 
 def test_first_observation_midway_gives_an_unknown_kind() -> None:
     first_observation = Evidence(source="comparison", reason="first observation, at generation 7")
-    builder = DiffBuilder().round("member.joined", joined=THREE, evidence=(first_observation,))
+    builder = DiffBuilder().round("member.joined", joined=THREE_MEMBERS, evidence=(first_observation,))
     (record,) = episodes("g", builder.diffs)
     assert (record.kind, record.sure, record.members.joined, record.members.before) == ("unknown", False, [], 3)
-    (record,) = episodes("g", restart_one_by_one(builder, *THREE).diffs)
+    (record,) = episodes("g", restart_one_by_one(builder, *THREE_MEMBERS).diffs)
     assert (record.kind, record.sure) == ("rolling-restart", True)
 
 
@@ -317,7 +326,7 @@ def test_a_start_that_crashes_at_once_is_a_crash() -> None:
 
 def test_all_members_killed_in_turn_and_restarted() -> None:
     builder = started()
-    for member_id in THREE:
+    for member_id in THREE_MEMBERS:
         builder.fence(member_id, after=10).join(member_id.replace("#1", "#2"), after=10)
     assert (last(builder).kind, last(builder).sure) == ("rolling-restart", False)
 
@@ -329,9 +338,9 @@ def test_members_killed_and_back_before_sessions_end_crashed() -> None:
 
 def test_crash_with_missing_evidence_is_unsure() -> None:
     for builder in (
-        started().fence("a@h1#1").vanish("b@h2#1"),
-        started().fence("a@h1#1").vanish("b@h2#1", "c@h3#1"),
-        started().fence("a@h1#1").vanish("b@h2#1").join("a@h1#2", "b@h2#2"),
+        started().fence("a@h1#1").remove_without_cause("b@h2#1"),
+        started().fence("a@h1#1").remove_without_cause("b@h2#1", "c@h3#1"),
+        started().fence("a@h1#1").remove_without_cause("b@h2#1").join("a@h1#2", "b@h2#2"),
     ):
         record = last(builder)
         assert (record.kind, record.sure) == ("crash", False)

@@ -86,7 +86,7 @@ def test_nearest_match_comes_first() -> None:
     assert sorted(pairs) == [("x@h1#1", "x@h1#2"), ("x@h2#1", "x@h2#2")]
 
 
-def replaced_pairs(builder: DiffBuilder) -> list[tuple[str, str]]:
+def replaced_member_pairs(builder: DiffBuilder) -> list[tuple[str, str]]:
     return sorted((pair.left, pair.joined) for pair in episodes("g", builder.diffs)[-1].members.replaced)
 
 
@@ -100,7 +100,7 @@ def test_new_pod_does_not_replace_a_returning_one() -> None:
         builder.leave(*old)
         for arrival_ids in arrivals:
             builder.join(*arrival_ids)
-        assert replaced_pairs(builder) == sorted([(old[0], new[1]), (old[1], new[2]), (old[2], new[0])])
+        assert replaced_member_pairs(builder) == sorted([(old[0], new[1]), (old[1], new[2]), (old[2], new[0])])
         assert episodes("g", builder.diffs)[-1].kind == "restart"
 
 
@@ -137,12 +137,12 @@ def test_pods_of_one_owner_are_matched_as_a_set(
     assert (members.joined, members.left) == ([], [])
 
 
-def test_pairs_of_one_name_on_one_host_match_their_own() -> None:
+def test_members_with_one_name_are_replaced_on_their_own_host() -> None:
     """Two threads of one pod share their client id and their host."""
     builder = DiffBuilder().join("x@h1#1", "x@h1#2", "x@h2#1", "x@h2#2")
     builder.now += 1_000_000
     builder.leave("x@h1#1", "x@h1#2", "x@h2#1", "x@h2#2").join("x@h2#3").join("x@h1#3").join("x@h2#4", "x@h1#4")
-    hosts = [(left.partition("#")[0], joined.partition("#")[0]) for left, joined in replaced_pairs(builder)]
+    hosts = [(left.partition("#")[0], joined.partition("#")[0]) for left, joined in replaced_member_pairs(builder)]
     assert hosts == [("x@h1", "x@h1")] * 2 + [("x@h2", "x@h2")] * 2
 
 

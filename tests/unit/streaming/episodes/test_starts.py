@@ -8,7 +8,7 @@ from msgspec import structs
 from streaming.records.events import GROUP_CREATED, Evidence
 from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import episodes
-from tests.unit.streaming.episodes.test_kinds import THREE, restart_one_by_one
+from tests.unit.streaming.episodes.test_kinds import THREE_MEMBERS, restart_one_by_one
 
 
 def first_seen(generation: int, *ids: str, created: bool = False) -> DiffBuilder:
@@ -23,7 +23,7 @@ def first_seen(generation: int, *ids: str, created: bool = False) -> DiffBuilder
 
 @pytest.mark.parametrize(("generation", "members"), [(2, 1), (2, 2), (3, 2), (4, 3)])
 def test_superseded_first_generation_may_be_a_start(generation: int, members: int) -> None:
-    (record,) = episodes("g", first_seen(generation, *THREE[:members]).diffs)
+    (record,) = episodes("g", first_seen(generation, *THREE_MEMBERS[:members]).diffs)
     assert (record.kind, record.sure) == ("first-start", False)
     assert record.story.startswith(f"Probably started with {members} member")
     assert "before it was" not in record.evidence[-1].reason
@@ -35,32 +35,32 @@ def test_superseded_first_generation_is_unsure_scale_out() -> None:
 
 
 def test_group_created_while_collecting_is_a_sure_start() -> None:
-    (record,) = episodes("g", first_seen(3, *THREE, created=True).diffs)
-    assert (record.kind, record.sure, record.members.joined) == ("first-start", True, [*THREE])
+    (record,) = episodes("g", first_seen(3, *THREE_MEMBERS, created=True).diffs)
+    assert (record.kind, record.sure, record.members.joined) == ("first-start", True, [*THREE_MEMBERS])
 
 
 def test_late_generation_does_not_prove_a_start() -> None:
-    (record,) = episodes("g", first_seen(90, *THREE).diffs)
+    (record,) = episodes("g", first_seen(90, *THREE_MEMBERS).diffs)
     assert (record.kind, record.sure) == ("unknown", False)
     assert record.evidence[-1].reason == "first seen at generation 90: earlier events are unknown"
 
 
 def test_join_to_group_first_seen_midway_is_unsure_scale_out() -> None:
-    (record,) = episodes("g", first_seen(90, *THREE).join("d@h4#1").diffs)
+    (record,) = episodes("g", first_seen(90, *THREE_MEMBERS).join("d@h4#1").diffs)
     assert (record.kind, record.sure) == ("scale-out", False)
     assert record.story.startswith("Probably scaled out from 3 to 4 members (d joined), ")
 
 
 def test_rolling_restart_after_a_start_is_its_own_episode() -> None:
-    first, second = episodes("g", restart_one_by_one(DiffBuilder().join(*THREE), *THREE).diffs)
+    first, second = episodes("g", restart_one_by_one(DiffBuilder().join(*THREE_MEMBERS), *THREE_MEMBERS).diffs)
     assert (first.kind, first.status, first.sure) == ("first-start", "settled", True)
     assert (second.kind, second.status, second.sure) == ("rolling-restart", "settled", True)
     assert second.members.before == 3
 
 
-def test_restarts_during_a_start_are_a_second_episode() -> None:
-    builder = DiffBuilder().join(*THREE)
-    for member_id in THREE:
+def test_restarts_right_after_a_start_are_a_second_episode() -> None:
+    builder = DiffBuilder().join(*THREE_MEMBERS)
+    for member_id in THREE_MEMBERS:
         left = Evidence(source="coordinator-log", reason="closed", member_ids=[member_id], kind="member.left")
         builder.round("member.joined", joined=(member_id.replace("#1", "#2"),), gone=(member_id,), evidence=(left,))
     assert [episode.kind for episode in episodes("g", builder.diffs)] == ["first-start", "rolling-restart"]
@@ -84,9 +84,9 @@ def test_a_deleted_empty_group_was_deleted() -> None:
 
 def test_members_that_start_and_leave_are_a_start_and_a_shutdown() -> None:
     builder = DiffBuilder()
-    for member_id in THREE:
+    for member_id in THREE_MEMBERS:
         builder.join(member_id)
-    for member_id in THREE:
+    for member_id in THREE_MEMBERS:
         builder.leave(member_id)
     first, second = episodes("g", builder.diffs)
     assert (first.kind, first.members.after) == ("first-start", 3)

@@ -8,9 +8,9 @@ from streaming.episodes.notes import BounceNote
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Episode
 from streaming.records.events import Evidence
-from tests.support.built_diffs import CLOSED, REASON_NOT_PROVIDED, DiffBuilder
+from tests.support.built_diffs import CONSUMER_CLOSED_REASON, REASON_NOT_PROVIDED, DiffBuilder
 from tests.support.diff_episodes import episodes
-from tests.unit.streaming.episodes.test_kinds import THREE, last, restart_one_by_one, started
+from tests.unit.streaming.episodes.test_kinds import THREE_MEMBERS, last, restart_one_by_one, started
 
 
 def rejoin(builder: DiffBuilder, member_id: str, reason: str, times: int = 1, *, after: float = 5) -> DiffBuilder:
@@ -35,7 +35,7 @@ def test_one_member_that_rejoins_again_and_again_is_named(reason: str) -> None:
 def test_alternating_members_are_a_storm_of_no_single_member() -> None:
     builder = started()
     for _ in range(4):
-        for member_id in THREE:
+        for member_id in THREE_MEMBERS:
             rejoin(builder, member_id, "not provided")
     record = last(builder)
     assert (record.kind, record.status, record.repeated) == ("storm", "storming", None)
@@ -77,7 +77,7 @@ def test_steps_of_one_epoch_are_not_a_storm() -> None:
 
 def test_new_topics_and_subscriptions_are_not_a_storm() -> None:
     builder = started()
-    for member_id in THREE:
+    for member_id in THREE_MEMBERS:
         builder.round("member.subscription_changed", who=(member_id,))
         builder.round("topic.partitions_changed")
     assert (last(builder).kind, last(builder).status) == ("subscription-change", "settled")
@@ -146,7 +146,7 @@ def test_two_of_many_members_that_crash_in_turn_are_named() -> None:
 def test_all_members_that_crash_again_and_again_are_a_storm() -> None:
     builder = started()
     for incarnation in range(1, 5):
-        for member_id in THREE:
+        for member_id in THREE_MEMBERS:
             builder.fence(member_id.replace("#1", f"#{incarnation}"), after=5, reason="heartbeat expiration")
             builder.join(member_id.replace("#1", f"#{incarnation + 1}"), after=1)
     assert [episode.kind for episode in episodes("g", builder.diffs)] == ["first-start", "storm"]
@@ -184,7 +184,7 @@ def test_migration_with_two_restarts_is_one_episode() -> None:
     builder = started()
     builder.protocol = "consumer"
     for incarnation in (1, 2):
-        restart_one_by_one(builder, *(member_id.replace("#1", f"#{incarnation}") for member_id in THREE))
+        restart_one_by_one(builder, *(member_id.replace("#1", f"#{incarnation}") for member_id in THREE_MEMBERS))
     assert [episode.kind for episode in episodes("g", builder.diffs)] == ["first-start", "protocol-migration"]
 
 
@@ -242,7 +242,7 @@ def test_rejoining_kip_848_member_shares_no_member_id() -> None:
     assert bounces(*("h0",) * 8, protocol="consumer").kind != "duplicate-instance-id"
 
 
-@pytest.mark.parametrize("reason", [CLOSED, REASON_NOT_PROVIDED])
+@pytest.mark.parametrize("reason", [CONSUMER_CLOSED_REASON, REASON_NOT_PROVIDED])
 def test_one_restart_of_a_member_is_not_a_storm(reason: str) -> None:
     builder = started().leave("a@h1#1", reason=reason).join("a@h1#2")
     assert (last(builder).kind, last(builder).status) == ("restart", "settled")

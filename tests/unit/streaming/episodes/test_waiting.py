@@ -32,7 +32,7 @@ def view(*members: ObservedMember, **fields: Any) -> GroupObserved:
     return GroupObserved(group_id="g", timestamp=5_000, members=list(members), **{**defaults, **fields})
 
 
-def awaited_waits(data: GroupObserved) -> AwaitedWait:
+def named_wait(data: GroupObserved) -> AwaitedWait:
     return [(wait.member_id, wait.reason, wait.partitions) for wait in wait_note("e", data).waits]
 
 
@@ -44,7 +44,7 @@ def test_members_that_must_revoke_are_listed_first() -> None:
         member("d", [4], target=[4], member_epoch=6),
         member("e", [5], target=[5], member_epoch=7),
     )
-    assert awaited_waits(data) == [
+    assert named_wait(data) == [
         ("a", "to give up partitions", {"t": [1]}),
         ("b", "to take partitions", {"t": [3]}),
         ("d", "to reach the group's epoch", {}),
@@ -54,14 +54,14 @@ def test_members_that_must_revoke_are_listed_first() -> None:
 
 def test_member_waits_for_a_partition_that_another_one_owns() -> None:
     data = view(member("a", [0, 1], target=[0], member_epoch=6), member("b", [], target=[1], member_epoch=7))
-    assert awaited_waits(data) == [
+    assert named_wait(data) == [
         ("a", "to reach the group's epoch", {}),
         ("b", "to get partitions that others have not given up", {"t": [1]}),
     ]
 
 
 def test_new_and_absent_static_members_are_awaited() -> None:
-    assert awaited_waits(view(member("a", []), member("b", [0], target=[0], member_epoch=-2))) == [
+    assert named_wait(view(member("a", []), member("b", [0], target=[0], member_epoch=-2))) == [
         ("a", "to reach the group's epoch", {}),
         ("b", "to come back", {}),
     ]
@@ -80,19 +80,19 @@ def test_only_revocations_are_awaited_before_the_target(state: str, reason: str)
         member("b", [], target=[1], member_epoch=6),
         state=state,
     )
-    assert awaited_waits(data) == [("a", "to give up partitions", {"t": [1]}), (None, reason, {})]
+    assert named_wait(data) == [("a", "to give up partitions", {"t": [1]}), (None, reason, {})]
 
 
 @pytest.mark.parametrize("state", ["Stable", "Empty", None])
 def test_stable_group_waits_for_nothing(state: str | None) -> None:
-    assert awaited_waits(view(member("a", [0], target=[0, 1], member_epoch=3), state=state)) == []
+    assert named_wait(view(member("a", [0], target=[0, 1], member_epoch=3), state=state)) == []
 
 
 def test_streams_members_are_awaited_to_give_up_tasks() -> None:
     data = view(
         member("a", [0], target=[0], pending_revocation=[1], member_epoch=6), group_protocol="streams", kind="streams"
     )
-    assert awaited_waits(data) == [("a", "to give up tasks", {"t": [1]})]
+    assert named_wait(data) == [("a", "to give up tasks", {"t": [1]})]
 
 
 def test_polling_shows_missing_partitions_without_owners() -> None:
@@ -100,7 +100,7 @@ def test_polling_shows_missing_partitions_without_owners() -> None:
     data = view(
         member("a", [0], target=[0]), member("b", [], target=[1]), state="Assigning or Reconciling", evidence=[polled]
     )
-    assert awaited_waits(data) == [("b", "to get partitions", {"t": [1]})]
+    assert named_wait(data) == [("b", "to get partitions", {"t": [1]})]
 
 
 def classic(*members: ObservedMember, **fields: Any) -> GroupObserved:
@@ -110,16 +110,16 @@ def classic(*members: ObservedMember, **fields: Any) -> GroupObserved:
 
 def test_cooperative_member_with_revocations_must_rejoin() -> None:
     data = classic(member("a", [0], owned=[0, 1]), member("b", []), protocol="cooperative-sticky")
-    assert awaited_waits(data) == [("a", "to give up partitions and join again", {"t": [1]})]
-    assert awaited_waits(structs.replace(data, protocol="range")) == []
+    assert named_wait(data) == [("a", "to give up partitions and join again", {"t": [1]})]
+    assert named_wait(structs.replace(data, protocol="range")) == []
 
 
 def test_workers_that_must_revoke_tasks_rejoin() -> None:
     data = classic(
         member("w", [0], pending_revocation=[1]), kind="connect", protocol="sessioned", protocol_type="connect"
     )
-    assert awaited_waits(data) == [("w", "to give up tasks and join again", {"t": [1]})]
-    assert awaited_waits(structs.replace(data, kind=UNSET)) == []
+    assert named_wait(data) == [("w", "to give up tasks and join again", {"t": [1]})]
+    assert named_wait(structs.replace(data, kind=UNSET)) == []
 
 
 def test_waiting_members_are_limited_in_large_groups() -> None:

@@ -84,7 +84,7 @@ def test_all_messages_without_a_group_are_counted() -> None:
     reader = LogReader("x.log", NEWEST_MS, counts)
     poll = LIBRDKAFKA + "Application maximum poll interval (5ms) exceeded by 8ms: leaving group\n"
     assert [*reader.read(poll.encode() * 250), *reader.finish()] == []
-    assert (counts.understood, counts.without_group) == (250, 250)
+    assert (counts.understood_lines, counts.lines_without_group) == (250, 250)
 
 
 def test_answers_to_stale_heartbeats_are_ignored() -> None:

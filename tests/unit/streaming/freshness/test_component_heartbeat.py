@@ -7,10 +7,10 @@ from msgspec import structs
 
 from streaming.freshness import ComponentHeartbeat, MalformedHeartbeat, decode_heartbeat, encode_heartbeat
 
-_READ = {0: 7, 3: 2**40}
+_READ_POSITIONS = {0: 7, 3: 2**40}
 _HEARTBEAT_TIMES = {"timestamp": 1_700_000_005_000, "up_to": 1_700_000_004_000, "every_ms": 5000}
 HEARTBEAT = ComponentHeartbeat(
-    part="collector", id="p.collector", state="running", by="offsets", positions=_READ, **_HEARTBEAT_TIMES
+    part="collector", id="p.collector", state="running", by="offsets", positions=_READ_POSITIONS, **_HEARTBEAT_TIMES
 )
 
 

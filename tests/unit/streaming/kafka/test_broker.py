@@ -49,7 +49,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[ScriptRuntim
     return ScriptRuntime
 
 
-def listens(port: int) -> bool:
+def is_listening(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
@@ -62,12 +62,12 @@ def test_broker_folder_exists_only_while_the_broker_is_open(script: type[ScriptR
     with embedded_broker:
         assert embedded_broker.running
         assert embedded_broker.bootstrap_servers == f"127.0.0.1:{embedded_broker.port}"
-        assert listens(embedded_broker.port)
+        assert is_listening(embedded_broker.port)
         folder, port, pid = embedded_broker.data_dir, embedded_broker.port, embedded_broker.pid
         assert "started with yes" in embedded_broker.log_path.read_text()
         assert embedded_broker.start() is embedded_broker  # the broker is already running
     assert script.starts == [["kafka.Kafka", str(folder / "server.properties"), "-Xmx300m", "-Xms64m"]]
-    assert (folder.exists(), listens(port), alive(pid or 0), embedded_broker.running, embedded_broker.pid) == (
+    assert (folder.exists(), is_listening(port), alive(pid or 0), embedded_broker.running, embedded_broker.pid) == (
         False,
     ) * 4 + (None,)
     assert embedded_broker.wait(0) == 0

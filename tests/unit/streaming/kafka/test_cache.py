@@ -78,7 +78,7 @@ sys.stdin.read()
 def test_lock_waits_until_the_holding_process_ends(tmp_path: Path) -> None:
     lock, has_lock = tmp_path / ".lock", threading.Event()
 
-    def enter() -> None:
+    def lock_cache() -> None:
         with lock_file(lock):
             has_lock.set()
 
@@ -87,7 +87,7 @@ def test_lock_waits_until_the_holding_process_ends(tmp_path: Path) -> None:
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        waiting = threading.Thread(target=enter)
+        waiting = threading.Thread(target=lock_cache)
         waiting.start()
         assert not has_lock.wait(0.1)
         holder.kill()

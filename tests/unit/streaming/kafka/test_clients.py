@@ -21,7 +21,7 @@ from streaming.kafka.clients import (
     confluent_config,
     result_of,
     spark_options,
-    wait_reachable,
+    wait_until_reachable,
 )
 from streaming.kafka.metadata import bounds, request_identities
 from streaming.kafka.topics import ensure_topics
@@ -42,16 +42,16 @@ def test_kafka_settings_are_translated_for_each_client() -> None:
 def test_repeated_failure_is_logged_once_per_minute() -> None:
     message_filter = OncePerMinuteFilter()
 
-    def is_logged(text: str, at: float) -> bool:
+    def logs_failure(text: str, at: float) -> bool:
         record = logging.makeLogRecord({"msg": text})
         record.created = at
         return message_filter.filter(record)
 
     failure = "FAIL [rebalance-monitor#producer-{}] [thrd:x]: Connection refused (after {}ms in state CONNECT)"
-    assert is_logged(failure.format(1, 0), 0.0)
-    assert not is_logged(failure.format(2, 31), 59.0)
-    assert is_logged("FAIL something else", 59.0)
-    assert is_logged(failure.format(1, 0), 60.0)
+    assert logs_failure(failure.format(1, 0), 0.0)
+    assert not logs_failure(failure.format(2, 31), 59.0)
+    assert logs_failure("FAIL something else", 59.0)
+    assert logs_failure(failure.format(1, 0), 60.0)
 
 
 def test_a_cluster_that_answers_has_an_id(kafka: MemoryKafka) -> None:
@@ -88,9 +88,9 @@ def test_cluster_is_awaited_until_it_answers_or_is_stopped(
     kafka.away = True
     stop = threading.Event()
     threading.Timer(0.3, lambda: setattr(kafka, "away", False)).start()
-    assert wait_reachable(SETTINGS, stop)
+    assert wait_until_reachable(SETTINGS, stop)
     stop.set()
-    assert not wait_reachable(SETTINGS, stop)
+    assert not wait_until_reachable(SETTINGS, stop)
 
 
 def test_answer_is_returned_and_error_raised_again() -> None:

@@ -11,7 +11,7 @@ from streaming.kafka import dead_letters as dlt
 from streaming.kafka.access import NoPermission
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.dead_letters import DeadLetter
-from streaming.kafka.producer import NotDelivered
+from streaming.kafka.producer import SendFailed
 from streaming.records.codec import MalformedEvent
 from streaming.records.dead_letters import dead_letter_headers
 from streaming.settings.config import Settings
@@ -77,11 +77,11 @@ def test_resent_letters_equal_the_refused_records(kafka: MemoryKafka) -> None:
 
 
 def test_truncated_letter_is_not_sent_but_earlier_ones_are(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    cut = letter(b"cut", partition=1, offset=3, truncated=True)
+    truncated_letter = letter(b"cut", partition=1, offset=3, truncated=True)
     delivery_times: list[float] = []
     monkeypatch.setattr(MemoryProducer, "flush", lambda _, timeout: delivery_times.append(timeout) or 0)
     with pytest.raises(BadInput) as refused:
-        dlt.resubmit(SETTINGS, [letter(), cut, letter(b"behind")])
+        dlt.resubmit(SETTINGS, [letter(), truncated_letter, letter(b"behind")])
     assert len(delivery_times) == 1  # otherwise the process would end before the first record is delivered
     assert str(refused.value) == (
         "1:3: contains only part of the record; the complete record is at m 6:9; 1 records were sent before it"
@@ -91,7 +91,7 @@ def test_truncated_letter_is_not_sent_but_earlier_ones_are(kafka: MemoryKafka, m
 
 def test_refused_records_are_reported_with_the_reason(kafka: MemoryKafka) -> None:
     kafka.fail("produce", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))
-    with pytest.raises(NotDelivered, match=r"topic rebalance\.membership, .*too large"):
+    with pytest.raises(SendFailed, match=r"topic rebalance\.membership, .*too large"):
         dlt.resubmit(SETTINGS, [letter()])
     kafka.fail("list_topics", KafkaError(KafkaError._TRANSPORT, "away"))
     with pytest.raises(ClusterUnavailable, match=r"topic rebalance\.membership: away"):
@@ -108,7 +108,7 @@ def test_missing_write_permission_is_reported(kafka: MemoryKafka) -> None:
 
 def test_letters_are_selected_by_position_in_given_order() -> None:
     letters = [letter(offset=number) for number in range(3)]
-    assert dlt.pick(iter(letters), ["0:2", "0:0"]) == [letters[2], letters[0]]
-    assert dlt.pick(iter(letters), []) == []
+    assert dlt.pick_letters(iter(letters), ["0:2", "0:0"]) == [letters[2], letters[0]]
+    assert dlt.pick_letters(iter(letters), []) == []
     with pytest.raises(BadInput, match="'0:7': no dead letter at this offset; `dlt list` shows PARTITION:OFFSET"):
-        dlt.pick(iter(letters), ["0:0", "0:7"])
+        dlt.pick_letters(iter(letters), ["0:0", "0:7"])

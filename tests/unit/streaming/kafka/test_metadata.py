@@ -69,8 +69,8 @@ def test_a_client_that_never_answers_is_replaced(kafka: MemoryKafka, monkeypatch
         return {"a": Future()}
 
     watch = IdentityWatch(SETTINGS, ["a"], interval_s=1.0)
-    with monkeypatch.context() as patched:
-        patched.setattr(MemoryAdmin, "describe_topics", never_answer)
+    with monkeypatch.context() as patch_context:
+        patch_context.setattr(MemoryAdmin, "describe_topics", never_answer)
         assert watch.poll(0.0) is None
     for now in (1.0, 5.0, 11.0):
         assert (watch.poll(now), watch.trouble) == (None, None)
@@ -145,8 +145,8 @@ def test_request_without_an_answer_times_out(kafka: MemoryKafka, monkeypatch: py
     ends.poll(0)
     (admin,) = kafka.admins
     unanswered_future: Future[Any] = Future()
-    with monkeypatch.context() as patch:
-        patch.setattr(admin, "list_offsets", lambda places, **_: dict.fromkeys(places, unanswered_future))
+    with monkeypatch.context() as patch_context:
+        patch_context.setattr(admin, "list_offsets", lambda places, **_: dict.fromkeys(places, unanswered_future))
         assert (ends.poll(1), ends.poll(11)) == ({A: 0}, {A: 0})
     ends.poll(12)
     assert not ends.are_current(12)

@@ -9,7 +9,7 @@ from assignors.partitioner import partition_for_key
 from streaming.kafka import producer
 from streaming.kafka.access import NoPermission
 from streaming.kafka.clients import ClusterUnavailable
-from streaming.kafka.producer import EventProducer, NotDelivered, ReplaceableProducer
+from streaming.kafka.producer import EventProducer, ReplaceableProducer, SendFailed
 from streaming.records import codec
 from streaming.records.events import Event, MemberLeft
 from streaming.settings.config import Settings
@@ -74,7 +74,7 @@ def test_refused_record_is_reported_once(kafka: MemoryKafka) -> None:
     event_producer = EventProducer(SETTINGS)
     kafka.fail("produce", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))
     event_producer.send(event("g1"))
-    with pytest.raises(NotDelivered, match=r"topic rebalance\.membership, key b'g1': too large"):
+    with pytest.raises(SendFailed, match=r"topic rebalance\.membership, key b'g1': too large"):
         event_producer.send(event("g2"))
     event_producer.send(event("g3"))
     event_producer.flush()
@@ -85,7 +85,7 @@ def test_refused_record_is_reported_once(kafka: MemoryKafka) -> None:
 def test_kafka_timestamp_error_suggests_to_check_the_clocks(kafka: MemoryKafka, code: int) -> None:
     kafka.fail("produce", KafkaError(code, "Broker: no"))
     clocks = r"key b'g': Broker: no; is this host's clock right, and the brokers'\?"
-    with pytest.raises(NotDelivered, match=clocks), EventProducer(SETTINGS) as event_producer:
+    with pytest.raises(SendFailed, match=clocks), EventProducer(SETTINGS) as event_producer:
         event_producer.send(event("g"))
 
 
@@ -106,13 +106,13 @@ def test_producer_waits_while_its_queue_is_full(kafka: MemoryKafka) -> None:
 def test_undelivered_records_are_reported(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     event_producer = EventProducer(SETTINGS)
     monkeypatch.setattr(event_producer.client, "flush", lambda _: 3)
-    with pytest.raises(NotDelivered, match=r"3 records are not delivered after 30 s; is the cluster up\?"):
+    with pytest.raises(SendFailed, match=r"3 records are not delivered after 30 s; is the cluster up\?"):
         event_producer.flush()
 
 
 def test_missing_topic_and_unreachable_cluster_are_errors(kafka: MemoryKafka) -> None:
     event_producer = EventProducer(SETTINGS)
-    with pytest.raises(NotDelivered, match=r"topic nowhere: .*; `rebalance-monitor topics --create` creates it"):
+    with pytest.raises(SendFailed, match=r"topic nowhere: .*; `rebalance-monitor topics --create` creates it"):
         event_producer.send(event("g"), "nowhere")
     kafka.away = True
     with pytest.raises(ClusterUnavailable, match=r"topic rebalance\.membership: broker is away"):

@@ -85,18 +85,18 @@ OAUTH = KafkaSettings.model_validate(
         "sasl_oauthbearer_client_secret": "s3cret-s3cret",
     }
 )
-_TOKENLESS = "Failed to acquire SASL OAUTHBEARER token: "
+_SASL_FAILURE_TEXT = "Failed to acquire SASL OAUTHBEARER token: "
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         (
-            _TOKENLESS + '{"error": "invalid_client", "error_description": "s3cret-s3cret is wrong"}',
+            _SASL_FAILURE_TEXT + '{"error": "invalid_client", "error_description": "s3cret-s3cret is wrong"}',
             "token endpoint https://id.example/token: refuses client 'monitor' (invalid_client); check kafka.sasl_",
         ),
         (
-            _TOKENLESS
+            _SASL_FAILURE_TEXT
             + "SSL peer certificate or SSH remote key was not OK: SSL certificate problem: unable to get issuer",
             "token endpoint https://id.example/token: its certificate is not signed by the system's author",
         ),
@@ -114,8 +114,8 @@ def test_identity_provider_refusal_is_explained_without_secrets(text: str, messa
 
 @pytest.mark.parametrize("text", ["Could not connect to server", '{"error": "temporarily_unavailable"}'])
 def test_unavailable_identity_provider_is_awaited(text: str) -> None:
-    assert explain(_TOKENLESS + text, OAUTH) is None
-    error_without_token = f"token endpoint https://id.example/token: gives no token within 8 s ({_TOKENLESS}{text})"
-    assert no_answer_message(_TOKENLESS + text, OAUTH, 8.0) == error_without_token
+    assert explain(_SASL_FAILURE_TEXT + text, OAUTH) is None
+    no_token_error = f"token endpoint https://id.example/token: gives no token within 8 s ({_SASL_FAILURE_TEXT}{text})"
+    assert no_answer_message(_SASL_FAILURE_TEXT + text, OAUTH, 8.0) == no_token_error
     silent = f"bootstrap_servers kafka:9093: no broker answers within 8 s ({text}); check --bootstrap-servers"
     assert no_answer_message(text, OAUTH, 8.0) == silent

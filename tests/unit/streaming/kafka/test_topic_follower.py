@@ -27,7 +27,7 @@ class RefusingConsumer:
         self.commits: list[int] = []
         self.starts: list[int] = []
 
-    def _refuse(self, request: str) -> None:
+    def _raise_refusal(self, request: str) -> None:
         if error_codes := self._error_codes.get(request):
             raise KafkaException(KafkaError(error_codes.pop(0)))
 
@@ -42,17 +42,17 @@ class RefusingConsumer:
 
     def committed(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         del timeout
-        self._refuse("committed")
+        self._raise_refusal("committed")
         return [TopicPartition(place.topic, place.partition, self.kept) for place in places]
 
     def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
         del place, timeout
-        self._refuse("end")
+        self._raise_refusal("end")
         return 0, END_OFFSET
 
     def commit(self, *, asynchronous: bool, message: Message | None = None, offsets: Any = None) -> None:
         assert not asynchronous
-        self._refuse("commit")
+        self._raise_refusal("commit")
         self.commits.append(END_OFFSET + 1 if message else offsets[0].offset)
 
     def assign(self, places: list[TopicPartition]) -> None:
@@ -74,14 +74,14 @@ def follow(
     """Run a :class:`TopicFollower` until it has handled one record; return the offsets of handled records."""
     monkeypatch.setattr(confluent_kafka, "Consumer", lambda _: consumer)
     monkeypatch.setattr(topic_follower, "_POLL_SECONDS", 0.001)
-    stop, handled = threading.Event(), list[int | None]()
+    stop, handled_offsets = threading.Event(), list[int | None]()
 
     def handle(message: Any) -> None:
-        handled.append(message.offset())
+        handled_offsets.append(message.offset())
         stop.set()
 
     TopicFollower(KafkaSettings(), "g", ["t"], stop).follow(handle, restore)
-    return handled
+    return handled_offsets
 
 
 def test_requests_that_fail_for_a_while_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:

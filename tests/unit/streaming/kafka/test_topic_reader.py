@@ -99,11 +99,11 @@ def test_the_lag_follows_the_ends_of_the_log(kafka: MemoryKafka, monkeypatch: py
 def test_lag_is_computed_without_calls_to_the_client(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     with reader() as slow:
 
-        def fail_on_call(*_: object, **__: object) -> None:
+        def reject_client_call(*_: object, **__: object) -> None:
             raise AssertionError("waits for librdkafka while it holds the interpreter lock")
 
         for call in ("get_watermark_offsets", "position", "assignment", "committed"):
-            monkeypatch.setattr(kafka.consumers[-1], call, fail_on_call, raising=False)
+            monkeypatch.setattr(kafka.consumers[-1], call, reject_client_call, raising=False)
         assert (len(polled(slow, 2)), slow.lag) == (2, 4)
 
 
@@ -114,12 +114,12 @@ def test_partition_leader_move_is_not_the_end_of_the_log(
     monkeypatch.setattr(topic_reader, "CHECK_SECONDS", 0.0)
     with reader() as first:
         assert len(read_values_to_end(first)) == 6
-        with monkeypatch.context() as patch:
+        with monkeypatch.context() as patch_context:
 
             def describe_moving_partitions(_: MemoryAdmin, places: Iterable[Any], **__: Any) -> dict[Any, Any]:
                 return {place: answered(lambda: SimpleNamespace(offset=-1001)) for place in places}
 
-            patch.setattr(MemoryAdmin, "list_offsets", describe_moving_partitions)
+            patch_context.setattr(MemoryAdmin, "list_offsets", describe_moving_partitions)
             for _ in range(20):
                 assert polled(first) == []
         assert (sum(first.positions.values()), first.lag) == (6, 0)

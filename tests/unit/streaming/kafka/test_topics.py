@@ -196,7 +196,7 @@ def test_heartbeat_topic_is_compacted_with_broker_timestamps(kafka: MemoryKafka)
     assert (state.problem, state.exists) == (None, True)
 
 
-def test_existing_invisible_topics_are_not_recreated(kafka: MemoryKafka) -> None:
+def test_topics_hidden_by_permissions_are_not_created_again(kafka: MemoryKafka) -> None:
     ensure_topics(SETTINGS)
     listed = kafka.metadata
 

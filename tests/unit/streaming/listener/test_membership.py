@@ -104,7 +104,7 @@ def test_partitions_revoked_while_leaving_have_no_generation() -> None:
     assert membership.due(at(60_000)) == membership.renewed(at(60_000)) == membership.left("closed", at(60_000)) == []
 
 
-def test_a_static_member_does_not_leave() -> None:
+def test_closed_static_member_reports_no_leave() -> None:
     assert holding(structs.replace(EAGER, group_instance_id="i")).left("closed", at(6)) == []
 
 

@@ -25,7 +25,7 @@ SINKS = Sinks(
 #: A generator that fails while it is closed can't raise an error.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 #: Functions that pass records to steps, and steps to the bucket: they contain no rule that could fail.
-_PASSING_FUNCTIONS = {"process", "_apply_run", "_BucketBatch.__init__"}
+_PASSING_FUNCTIONS = {"process", "_apply_record_run", "_BucketBatch.__init__"}
 
 
 class InjectedError(Exception):

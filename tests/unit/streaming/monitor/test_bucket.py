@@ -13,7 +13,7 @@ from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.heartbeats import FORGET_AFTER_MS, LATE_FENCE_MS, SOURCE
 from streaming.monitor.outputs import OutputRecord, Sinks
-from streaming.monitor.state import MAX_APPLIED_BYTES, MAX_FINGERPRINTS
+from streaming.monitor.state import MAX_FINGERPRINT_BYTES, MAX_FINGERPRINTS
 from streaming.records import codec
 from streaming.records.codec import Record, ce_attributes, decode_event
 from streaming.records.events import MAX_TIMESTAMP, RETIRED_TYPES, Event, MemberFenced
@@ -292,17 +292,17 @@ def test_diff_of_exactly_the_topic_limit_is_written(limited: str, group: str) ->
 
 def test_event_with_too_long_a_diff_is_refused_without_change() -> None:
     log = Log()
-    small_sinks = SINKS._replace(max_bytes={"d": 2000, "dlt": 1000})
+    sinks_with_low_limits = SINKS._replace(max_bytes={"d": 2000, "dlt": 1000})
     bucket = Bucket()
-    writes = process(bucket, [record(log.topics(t=2))], 0, small_sinks)
+    writes = process(bucket, [record(log.topics(t=2))], 0, sinks_with_low_limits)
     assert writes == []
-    writes = process(bucket, [record(log.join("c" * 1900), 1)], 0, small_sinks)
+    writes = process(bucket, [record(log.join("c" * 1900), 1)], 0, sinks_with_low_limits)
     (letter,) = writes
     headers = dict(letter.headers)
     assert (letter.topic, letter.key, headers["dlt_exception"]) == ("dlt", b"g", b"RecordTooLarge")
     assert b"max.message.bytes of d and a is 2000" in (headers["dlt_message"] or b"")
     assert codec.record_bytes(letter.key, letter.value, letter.headers) <= 1000
-    diff, _ = process(bucket, [record(log.join("c1"), 2)], 0, small_sinks)
+    diff, _ = process(bucket, [record(log.join("c1"), 2)], 0, sinks_with_low_limits)
     assert msgspec.json.decode(diff.value or b"")["members"].keys() == {"c1"}
 
 
@@ -341,8 +341,10 @@ def test_stored_state_of_a_group_is_bounded(events: Callable[[Log, int], Iterato
         sizes.append(len(bucket.pack()))
     state = bucket.get("g").state
     assert state is not None
-    assert len(state.applied) == MAX_APPLIED_BYTES
-    assert MAX_APPLIED_BYTES < sizes[1] <= sizes[0] + 16 < MAX_APPLIED_BYTES + 1500  # larger numbers take more bytes
+    assert len(state.applied) == MAX_FINGERPRINT_BYTES
+    assert (
+        MAX_FINGERPRINT_BYTES < sizes[1] <= sizes[0] + 16 < MAX_FINGERPRINT_BYTES + 1500
+    )  # larger numbers take more bytes
 
 
 def acknowledgement_events(log: Log, generations: int) -> Iterator[Event]:
@@ -367,7 +369,7 @@ def test_repeated_events_do_not_grow_the_state(events: Callable[[Log, int], Iter
     for half in log[: len(log) // 2], log[len(log) // 2 :]:
         run(bucket, half)
         sizes.append(len(bucket.pack()))
-    assert sizes[1] <= sizes[0] + 100 < MAX_APPLIED_BYTES + 5000
+    assert sizes[1] <= sizes[0] + 100 < MAX_FINGERPRINT_BYTES + 5000
 
 
 @pytest.mark.parametrize("kind", sorted(RETIRED_TYPES))

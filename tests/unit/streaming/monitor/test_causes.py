@@ -217,4 +217,4 @@ def test_partitions_moved_by_undelivered_generation_move_once() -> None:
         tracked.state = state
         update_group(tracked, before, event, outputs, now_ms=0, sinks=SINKS)
     assert tracked.episode.moved == {"t": {1}}
-    assert tracked.episode.moved_twice == {}
+    assert tracked.episode.twice_moved_partitions == {}

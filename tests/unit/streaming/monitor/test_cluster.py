@@ -148,7 +148,7 @@ def test_a_repeated_event_changes_nothing() -> None:
     assert cluster.apply(0, [2], change("broker-restart", "broker 1", 0), event_id="x") == []
 
 
-def test_restarted_members_of_a_broker_that_was_away_name_it() -> None:
+def test_story_of_members_fenced_by_broker_restart_names_broker() -> None:
     """The members' sessions ended while their coordinator was away; both members rejoined from their hosts."""
     log, bucket = Log("orders"), Bucket()
     before = {"a#1": {"t": [0]}, "b#1": {"t": [1]}}

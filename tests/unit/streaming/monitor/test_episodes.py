@@ -171,9 +171,9 @@ def test_a_forgotten_group_has_no_episodes() -> None:
 def test_too_long_episode_is_written_without_details(members: int) -> None:
     log, bucket = Log(), Bucket()
     names = [f"{number:0200}" for number in range(members)]
-    small_sinks = SINKS._replace(max_bytes={"e": 60_000})
+    sinks_with_low_limits = SINKS._replace(max_bytes={"e": 60_000})
     (episode,) = written_episodes(
-        apply_events(bucket, [log.topics(t=3), *(log.join(name) for name in names)], sinks=small_sinks)
+        apply_events(bucket, [log.topics(t=3), *(log.join(name) for name in names)], sinks=sinks_with_low_limits)
     )
     assert (episode.members.joined, episode.members.omitted, episode.members.after) == ([], members, members)
     assert episode.story.startswith(f"Started with {members} members")
@@ -265,10 +265,12 @@ def snapshot_event(log: Log, epoch: int, state: str, **members: dict[str, Any]) 
 
 def test_member_holding_up_its_group_is_named_until_it_yields() -> None:
     log, bucket = Log(), Bucket()
-    c2 = {"has": [], "to": [1]}
+    share_of_c2 = {"has": [], "to": [1]}
     apply_events(bucket, [log.topics(t=2), snapshot_event(log, 2, "Stable", c1={"has": [0, 1]})])
     (episode,) = written_episodes(
-        apply_events(bucket, [snapshot_event(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=c2)])
+        apply_events(
+            bucket, [snapshot_event(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=share_of_c2)]
+        )
     )
     since = episode.updated_at
     assert [(wait.member_id, wait.partitions, wait.since) for wait in episode.waiting_for] == [
@@ -279,12 +281,15 @@ def test_member_holding_up_its_group_is_named_until_it_yields() -> None:
     assert (
         written_episodes(
             apply_events(
-                bucket, [snapshot_event(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=c2)]
+                bucket,
+                [snapshot_event(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=share_of_c2)],
             )
         )
         == []
     )
-    (episode,) = written_episodes(apply_events(bucket, [snapshot_event(log, 3, "Reconciling", c1={"has": [0]}, c2=c2)]))
+    (episode,) = written_episodes(
+        apply_events(bucket, [snapshot_event(log, 3, "Reconciling", c1={"has": [0]}, c2=share_of_c2)])
+    )
     assert [(wait.member_id, wait.reason) for wait in episode.waiting_for] == [("c2", "to take partitions")]
     (episode,) = written_episodes(
         apply_events(bucket, [snapshot_event(log, 3, "Stable", c1={"has": [0]}, c2={"has": [1]})])

@@ -68,10 +68,10 @@ def test_wrong_assignment_is_reported_by_partition() -> None:
 
 def test_sticky_assignors_use_declared_ownership() -> None:
     claim = {"owned": {"t": [0, 1, 2, 3]}, "owned_generation": 4}
-    stay, come = member("a", {"t": [0, 1]}, **claim), member("b", {"t": [2, 3]})
-    assert second(stay, come, assignor="sticky").verdict == "equal"
+    old_member, new_member = member("a", {"t": [0, 1]}, **claim), member("b", {"t": [2, 3]})
+    assert second(old_member, new_member, assignor="sticky").verdict == "equal"
     member_without_partitions = member("b", {})
-    assert second(stay, member_without_partitions, assignor="cooperative-sticky").verdict == "equal"
+    assert second(old_member, member_without_partitions, assignor="cooperative-sticky").verdict == "equal"
     assert second(member("a", {"t": [0, 1, 2]}), member("b", {"t": [3]}), assignor="sticky").verdict == "different"
 
 

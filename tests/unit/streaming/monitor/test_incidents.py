@@ -198,9 +198,9 @@ def test_member_far_above_its_fair_share_opens_a_skew_incident() -> None:
     (incident,) = group.rest()
     assert (incident.kind, incident.member_ids) == ("skew", ["a"])
     assert "a owns 11 partitions, its fair share is 4" in incident.story
-    lenient_group = started(2, sinks=SINKS._replace(thresholds=IncidentLimits(skew=3.0)))
-    lenient_group.apply(observed(lenient_group, 1, {"a": list(range(11)), "b": [11], "c": []}))
-    assert lenient_group.rest() == []
+    group_with_high_limit = started(2, sinks=SINKS._replace(thresholds=IncidentLimits(skew=3.0)))
+    group_with_high_limit.apply(observed(group_with_high_limit, 1, {"a": list(range(11)), "b": [11], "c": []}))
+    assert group_with_high_limit.rest() == []
 
 
 def test_skew_forced_by_subscriptions_is_not_an_incident() -> None:
@@ -276,19 +276,22 @@ def observed(group: WatchedGroup, generation: int, shares: dict[str, list[int]])
 def test_leader_deviating_from_its_assignor_is_an_incident() -> None:
     group = WatchedGroup()
 
-    def led(number: int, *shares: list[int]) -> Event:
+    def leader_assignment(number: int, *shares: list[int]) -> Event:
         members = [
             ObservedMember(f"c{place}", ["t"], {"t": share}, client_id=f"pay-{place}")
             for place, share in enumerate(shares)
         ]
         return group.log.event(GroupObserved, members=members, generation=number, protocol="range")
 
-    assert group.apply(group.log.topics(t=4), led(1, [0, 1, 2, 3]), led(2, [0, 1], [2, 3])) == []
-    (opened,) = group.apply(led(3, [0, 3], [1, 2]))
+    assert (
+        group.apply(group.log.topics(t=4), leader_assignment(1, [0, 1, 2, 3]), leader_assignment(2, [0, 1], [2, 3]))
+        == []
+    )
+    (opened,) = group.apply(leader_assignment(3, [0, 3], [1, 2]))
     assert (opened.kind, opened.status, opened.times) == ("unexpected-assignment", "open", 1)
     assert opened.story.startswith("Leader assigned 2 partitions to other members than range does (since ")
     assert (opened.member_ids, opened.partitions) == (["c0", "c1"], {"t": [1, 3]})
     assert {name: names.client_id for name, names in opened.names.items()} == {"c0": "pay-0", "c1": "pay-1"}
-    assert group.apply(led(4, [0, 3], [1, 2]))[-1].times == 1
-    (closed,) = group.apply(led(5, [0, 1], [2, 3]))
+    assert group.apply(leader_assignment(4, [0, 3], [1, 2]))[-1].times == 1
+    (closed,) = group.apply(leader_assignment(5, [0, 1], [2, 3]))
     assert (closed.status, closed.incident) == ("closed", opened.incident)

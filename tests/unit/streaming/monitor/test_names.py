@@ -115,8 +115,8 @@ def test_reporting_members_have_the_names_they_reported() -> None:
     log = Log()
     joining = {"acknowledges": True, "assignors": ["range"]}
     settled = {"generation": 1, "owned": {"t": [0]}, "held_ms": 2000}
-    log_of_a = [log.join("a-1", **joining, **A, group_instance_id="i"), log.acknowledge("a-1", **settled)]
-    state, outputs = play(log_of_a)
+    events_of_a = [log.join("a-1", **joining, **A, group_instance_id="i"), log.acknowledge("a-1", **settled)]
+    state, outputs = play(events_of_a)
     static = MemberNames(**A, group_instance_id="i")
     assert names_by_diff(outputs) == latest(outputs) == [{"a-1": static}]
     back = [log.join("a-2", **joining, **B, group_instance_id="i"), log.acknowledge("a-2", **settled)]

@@ -48,8 +48,8 @@ def test_polled_change_is_reported_once_with_kafkas_number(epoch: bool, number: 
         log.observe(2, TWO_MEMBERS, epoch=epoch, evidence=POLLING_EVIDENCE),
     ]
     state, _ = play(events)
-    kafkas = log.observe(number, TWO_MEMBERS, epoch=epoch, topics={"c2": ["t", "u"]}, evidence=JOIN_EVIDENCE)
-    state, outputs = play([kafkas], state)
+    change_record = log.observe(number, TWO_MEMBERS, epoch=epoch, topics={"c2": ["t", "u"]}, evidence=JOIN_EVIDENCE)
+    state, outputs = play([change_record], state)
     assert diffs(outputs) == []
     (latest,) = assignments(outputs)
     assert latest.assignment is not None

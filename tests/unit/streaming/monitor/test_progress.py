@@ -48,11 +48,11 @@ class Group:
         return self.at(seconds).event(GroupProgress, partitions=partitions, **start_fields)
 
     def rebalance(self, **evidence_fields: Any) -> Episode:
-        even_shares: dict[str, Any] = {"a": {"t": [0]}, "b": {"t": [1]}}
+        equal_shares: dict[str, Any] = {"a": {"t": [0]}, "b": {"t": [1]}}
         stop = Stop(stopped_after=18_000, stopped_before=18_000, resumed_before=21_000, **evidence_fields)
         witness_fields = {"source": "offset-commits", "generation": 2, "stops": [stop]}
         round_, stopped_event = (
-            self.at(20).observe(2, even_shares),
+            self.at(20).observe(2, equal_shares),
             self.at(21).event(PartitionsStopped, **witness_fields),
         )
         return self.apply(round_, stopped_event)[0][-1]
@@ -159,7 +159,7 @@ def test_offsets_that_go_back_in_an_empty_group_were_reset() -> None:
     assert (reset.kind, reset.closed_at, start.kind) == ("offsets-reset", 40_000, "first-start")
 
 
-def test_offsets_that_go_back_under_members_are_not_a_reset() -> None:
+def test_lower_offsets_of_a_group_with_members_are_no_reset() -> None:
     group = Group()
     assert group.sample(12, t0=(7, 120), t1=(50, 50)) == ([], [])
 

@@ -82,7 +82,7 @@ def status_of_group(group: Group, episode: Episode) -> GroupStatus:
     return group_status(latest, episode)
 
 
-def test_rebalance_opens_an_episode_that_names_the_awaited() -> None:
+def test_rebalance_opens_an_episode_with_its_awaited_members() -> None:
     group = Group()
     (episode,), _ = group.apply(group.rebalancing())
     assert (episode.episode, episode.kind, episode.status, episode.opened_at) == (2, "unknown", "rebalancing", 4000)

@@ -285,7 +285,7 @@ def test_polled_snapshot_ahead_of_the_reports_gives_the_round() -> None:
     assert (state.reports if state else "", len(diffs(outputs))) == (None, 1)
 
 
-def test_published_events_of_a_collector_cause_nothing_later() -> None:
+def test_events_from_a_collector_are_no_hints_for_later_causes() -> None:
     log = ReportedGroup()
     state = after([log.observe(1, {"c1": {"t": [0]}}), log.join("c1"), log.leave("c0", acknowledges=True)])
     assert state.hints == ()

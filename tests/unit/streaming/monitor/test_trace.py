@@ -61,11 +61,11 @@ def observed() -> tuple[list[Event], Event]:
     return [log.topics(t=6), first], log.observe(2, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}, "c3": {"t": [4, 5]}})
 
 
-@pytest.mark.parametrize(("case", "max_modules", "max_moves"), [(joined, 24, 90), (observed, 28, 110)])
-def test_number_of_modules_that_apply_an_event_is_limited(case: Any, max_modules: int, max_moves: int) -> None:
+@pytest.mark.parametrize(("case", "max_modules", "max_call_changes"), [(joined, 24, 90), (observed, 28, 110)])
+def test_number_of_modules_that_apply_an_event_is_limited(case: Any, max_modules: int, max_call_changes: int) -> None:
     modules, moves, writes = trace(*case())
     assert [write.topic for write in writes] == ["d", "a", "e"]
     assert {"streaming.episodes.fold", "streaming.episodes.detection"} <= modules
     assert len(modules) <= max_modules, sorted(modules)
-    assert moves <= max_moves
-    assert f"{max_modules} modules and {max_moves} moves" in " ".join(PAGE.read_text().split())
+    assert moves <= max_call_changes
+    assert f"{max_modules} modules and {max_call_changes} moves" in " ".join(PAGE.read_text().split())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.process.children import Child, ChildDied, Children
+from streaming.process.children import Child, ChildDied, ChildProcesses
 from tests.support.wait import eventually
 
 CHILD_PROGRAM = """
@@ -21,7 +21,7 @@ print("drained", flush=True)
 """
 
 
-def fail_on_restart(name: str) -> None:
+def raise_on_restart(name: str) -> None:
     raise AssertionError(f"{name} is not started again")
 
 
@@ -35,7 +35,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_terminated_child_process_finishes_its_work(module: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    with Children() as children:
+    with ChildProcesses() as children:
         children.add(Child("part", [module], log=log))
         eventually(lambda: "ready" in log.read_text())
         children.check()
@@ -72,11 +72,11 @@ def test_a_child_ends_when_its_parent_is_killed(module: str, tmp_path: Path) -> 
 def test_watch_ends_with_the_signal_and_raises_for_a_dead_child(module: str, tmp_path: Path) -> None:
     stop = threading.Event()
     stop.set()
-    with Children() as children:
-        children.watch(stop, fail_on_restart)
-    with Children() as children, pytest.raises(ChildDied, match="no such luck"):
+    with ChildProcesses() as children:
+        children.watch(stop, raise_on_restart)
+    with ChildProcesses() as children, pytest.raises(ChildDied, match="no such luck"):
         children.add(Child("part", ["fails"], log=tmp_path / "log"))
-        children.watch(threading.Event(), fail_on_restart)
+        children.watch(threading.Event(), raise_on_restart)
 
 
 def test_a_child_that_does_not_drain_is_killed_with_its_session(
@@ -102,7 +102,7 @@ def test_externally_ended_query_is_restarted(module: str, tmp_path: Path, monkey
         if len(names) == 2:
             raise ChildDied("another one is there")
 
-    with Children() as children:
+    with ChildProcesses() as children:
         child = children.add(Child("part", [module], log=log))
 
         def kill_twice() -> None:
@@ -119,8 +119,8 @@ def test_externally_ended_query_is_restarted(module: str, tmp_path: Path, monkey
 
 
 def test_child_that_ends_at_once_is_not_started_again(module: str, tmp_path: Path) -> None:
-    with Children() as children:
+    with ChildProcesses() as children:
         child = children.add(Child("part", [module], log=tmp_path / "log"))
         child.kill()
         with pytest.raises(ChildDied, match="part ended with status -9"):
-            children.watch(threading.Event(), fail_on_restart)
+            children.watch(threading.Event(), raise_on_restart)

@@ -29,9 +29,9 @@ def test_the_registry_is_served_at_metrics() -> None:
 
 
 def test_metrics_port_in_use_gives_one_error_line() -> None:
-    with socket.socket() as used_socket:
-        used_socket.bind(("127.0.0.1", 0))
-        used_socket.listen()
-        port = used_socket.getsockname()[1]
+    with socket.socket() as listening_socket:
+        listening_socket.bind(("127.0.0.1", 0))
+        listening_socket.listen()
+        port = listening_socket.getsockname()[1]
         with pytest.raises(OutsideFailure, match=f"--metrics-port {port} on 127.0.0.1: Address already in use"):
             serve_metrics(registry(), "127.0.0.1", port)

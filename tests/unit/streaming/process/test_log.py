@@ -70,7 +70,7 @@ def test_unknown_log_format_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("error", "shown"), [(ConnectionResetError(104, "reset"), False), (ValueError("ours"), True)])
-def test_only_a_lost_py4j_connection_is_left_out(
+def test_only_lost_py4j_connections_are_not_logged(
     error: Exception, shown: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configure_logging("text")

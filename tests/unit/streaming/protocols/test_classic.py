@@ -6,7 +6,7 @@ import pytest
 
 from streaming.protocols import vocabulary
 from streaming.protocols.classic.step import SessionExpired
-from streaming.protocols.families import FAMILIES
+from streaming.protocols.families import PROTOCOL_FAMILIES
 from streaming.protocols.vocabulary import Client, Crash, ShutDown, Start, TopicsChanged
 from tests.support.machines import StateMachineDriver, after, played, round_summary, scenario, topics
 
@@ -183,7 +183,7 @@ def test_restarted_process_has_a_new_member_name(protocol: str) -> None:
     assert {name for entry in rounds for name in entry["members"]} == {"a", "a~1", "a~2", "b"}
 
 
-@pytest.mark.parametrize("protocol", FAMILIES)
+@pytest.mark.parametrize("protocol", PROTOCOL_FAMILIES)
 def test_pause_shorter_than_the_session_changes_nothing(protocol: str) -> None:
     text = scenario(
         "p: 4",
@@ -194,7 +194,7 @@ def test_pause_shorter_than_the_session_changes_nothing(protocol: str) -> None:
     assert [round_summary(entry) for entry in played(text, protocol)["rounds"] if entry["at"] >= 60_000] == []
 
 
-@pytest.mark.parametrize("protocol", [name for name in FAMILIES if name != "consumer"])
+@pytest.mark.parametrize("protocol", [name for name in PROTOCOL_FAMILIES if name != "consumer"])
 def test_members_starting_together_are_one_round(protocol: str) -> None:
     """Two processes of one deployment join a millisecond apart.
 

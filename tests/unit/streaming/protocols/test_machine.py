@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.protocols.families import FAMILIES
+from streaming.protocols.families import PROTOCOL_FAMILIES
 from streaming.protocols.vocabulary import Client, Crash, Start, TopicsChanged
 from tests.support.machines import StateMachineDriver, is_at_rest, topics
 
 
-@pytest.mark.parametrize("protocol", FAMILIES)
+@pytest.mark.parametrize("protocol", PROTOCOL_FAMILIES)
 def test_group_is_stable_once_everyone_owns_its_target(protocol: str) -> None:
     driver = StateMachineDriver(protocol, topics(t=4))
 
@@ -20,19 +20,19 @@ def test_group_is_stable_once_everyone_owns_its_target(protocol: str) -> None:
         driver.until(event.at)
         assert is_at_rest(driver.machine, driver.state)
         driver.apply(event)
-        is_at_rest_by_step = [is_at_rest(driver.machine, driver.state)]
+        rest_by_step = [is_at_rest(driver.machine, driver.state)]
         while driver.queue and driver.queue[0][0] < event.at + 60_000:
             driver.step()
-            is_at_rest_by_step.append(is_at_rest(driver.machine, driver.state))
+            rest_by_step.append(is_at_rest(driver.machine, driver.state))
         shares = driver.machine.owned(driver.state)
-        assert is_at_rest_by_step[-1], event
-        assert False in is_at_rest_by_step, event
+        assert rest_by_step[-1], event
+        assert False in rest_by_step, event
         assert sorted(p for share in shares.values() for p in share.get("t", ())) == list(
             range(6 if event.at == 120_000 else 4)
         )
 
 
-@pytest.mark.parametrize("protocol", FAMILIES)
+@pytest.mark.parametrize("protocol", PROTOCOL_FAMILIES)
 def test_restarted_process_does_not_inherit_state(protocol: str) -> None:
     """A crashed process restarts before its session ends: the new process inherits no state from the crashed one."""
     driver = StateMachineDriver(protocol, topics(t=4))

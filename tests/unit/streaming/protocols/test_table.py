@@ -7,12 +7,12 @@ import pytest
 from assignors.errors import UnknownAssignor
 from streaming.protocols import vocabulary
 from streaming.protocols.classic.step import SyncGroup
-from streaming.protocols.families import FAMILIES, machine, supported_assignor
+from streaming.protocols.families import PROTOCOL_FAMILIES, machine, supported_assignor
 from streaming.protocols.vocabulary import Client, Crash, Freeze, Leave, ShutDown, Start, Thaw
 from tests.support.machines import StateMachineDriver, topics
 
 
-@pytest.mark.parametrize("protocol", FAMILIES)
+@pytest.mark.parametrize("protocol", PROTOCOL_FAMILIES)
 @pytest.mark.parametrize("kind", [Leave, ShutDown, Crash, Freeze, Thaw])
 def test_absent_member_has_no_transitions(protocol: str, kind: type[vocabulary.MemberEvent]) -> None:
     driver = StateMachineDriver(protocol, topics(t=2))
@@ -24,7 +24,7 @@ def test_absent_member_has_no_transitions(protocol: str, kind: type[vocabulary.M
     assert driver.state is before
 
 
-@pytest.mark.parametrize("protocol", FAMILIES)
+@pytest.mark.parametrize("protocol", PROTOCOL_FAMILIES)
 def test_undefined_transition_raises(protocol: str) -> None:
     driver = StateMachineDriver(protocol, topics(t=2))
     client = Client("a", ("t",))
@@ -61,7 +61,7 @@ def test_an_impossible_pair_is_refused_with_the_reason(protocol: str, assignor: 
 
 
 def test_every_protocol_supports_its_default_assignor() -> None:
-    assert {protocol: supported_assignor(protocol, None) for protocol in FAMILIES} == {
+    assert {protocol: supported_assignor(protocol, None) for protocol in PROTOCOL_FAMILIES} == {
         "zookeeper": "range",
         "eager-v1": "range",
         "eager": "range",

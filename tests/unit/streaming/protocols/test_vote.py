@@ -22,8 +22,8 @@ def test_most_voted_assignor_is_chosen(lists: dict[str, list[str]], chosen: str)
 def test_tied_assignor_votes_follow_hash_map_order() -> None:
     from assignors.java import in_hash_order
 
-    tied = {"a": ["range", "sticky"], "b": ["sticky", "range"]}
-    assert vote.select(tied) == in_hash_order(["range", "sticky"])[0]
+    tied_votes = {"a": ["range", "sticky"], "b": ["sticky", "range"]}
+    assert vote.select(tied_votes) == in_hash_order(["range", "sticky"])[0]
 
 
 def test_no_common_assignor_is_refused_with_each_members_list() -> None:

@@ -12,7 +12,7 @@ THIRD_CONSUMER_SCENARIO = scenario(
 )
 
 
-def owns(**shares: list[int]) -> dict[str, dict[str, list[int]]]:
+def assignment_of_members(**shares: list[int]) -> dict[str, dict[str, list[int]]]:
     return {name: {"p": share} if share else {} for name, share in shares.items()}
 
 
@@ -96,8 +96,8 @@ def test_third_consumer_takes_a_partition_of_each_other_one() -> None:
         scheduled_events += [output.event for output in outputs if isinstance(output, EventScheduled)]
         rounds += [output for output in outputs if isinstance(output, NewRound)]
     assert [(entry.number, dict(entry.after)) for entry in rounds] == [
-        (2, owns(consumer1=[0, 1], consumer2=[3, 4], consumer3=[])),
-        (3, owns(consumer1=[0, 1], consumer2=[3, 4], consumer3=[2, 5])),
+        (2, assignment_of_members(consumer1=[0, 1], consumer2=[3, 4], consumer3=[])),
+        (3, assignment_of_members(consumer1=[0, 1], consumer2=[3, 4], consumer3=[2, 5])),
     ]
 
 
@@ -113,25 +113,25 @@ WORKERS = scenario(
 def test_worker_back_within_the_delay_gets_its_tasks_back() -> None:
     text = WORKERS + "  - {at: 60000, crash: c2}\n  - {at: 150000, join: c2, topics: [p]}\n"
     start, lost, back, assigned = played(text, "connect")["rounds"]
-    assert after(start) == owns(c1=[0, 3], c2=[1, 4], c3=[2, 5])
+    assert after(start) == assignment_of_members(c1=[0, 3], c2=[1, 4], c3=[2, 5])
     assert round_summary(lost) == (2, 1, "member.fenced", ["c2"])
     assert 60_000 + 45_000 - 3000 <= lost["at"] <= 60_000 + 45_000 + 4100
-    assert after(lost) == owns(c1=[0, 3], c2=[], c3=[2, 5])
+    assert after(lost) == assignment_of_members(c1=[0, 3], c2=[], c3=[2, 5])
     assert round_summary(back) == (3, 1, "member.joined", ["c2"])
-    assert after(back) == owns(c1=[0, 3], c2=[], c3=[2, 5])
+    assert after(back) == assignment_of_members(c1=[0, 3], c2=[], c3=[2, 5])
     assert round_summary(assigned)[0] == 4
     assert assigned["at"] >= lost["at"] + 300_000 - 10
-    assert after(assigned) == owns(c1=[0, 3], c2=[1, 4], c3=[2, 5])
+    assert after(assigned) == assignment_of_members(c1=[0, 3], c2=[1, 4], c3=[2, 5])
 
 
 def test_tasks_of_a_gone_worker_spread_after_the_delay() -> None:
     text = WORKERS + "  - {at: 60000, crash: c2}\n"
     answer = played(text, "connect")
     _, lost, assigned = answer["rounds"]
-    assert after(lost) == owns(c1=[0, 3], c2=[], c3=[2, 5])
+    assert after(lost) == assignment_of_members(c1=[0, 3], c2=[], c3=[2, 5])
     assert round_summary(assigned)[:2] == (3, 2)
     assert assigned["at"] >= lost["at"] + 300_000 - 10
-    assert after(assigned) == owns(c1=[0, 1, 3], c3=[2, 4, 5])
+    assert after(assigned) == assignment_of_members(c1=[0, 1, 3], c3=[2, 4, 5])
     # The other members never stop.
     unavailable_ms = answer["unavailableMs"]["p"]
     assert {p for p, ms in unavailable_ms.items() if ms > 7000} == {"1", "4"}
@@ -208,9 +208,9 @@ def test_late_zookeeper_read_costs_another_rebalance() -> None:
         return int(played(text, "zookeeper", **more)["requests"]["GetChildren"])
 
     assert attempts(view_lag_ms=0) < min(attempts(view_lag_ms=3000, seed=seed) for seed in (1, 2, 3))
-    lagging = played(text, "zookeeper", view_lag_ms=3000, seed=1)
-    assert after(lagging["rounds"][-1]) == after(played(text, "zookeeper")["rounds"][-1])
-    assert lagging == played(text, "zookeeper", view_lag_ms=3000, seed=1)
+    group_with_lag = played(text, "zookeeper", view_lag_ms=3000, seed=1)
+    assert after(group_with_lag["rounds"][-1]) == after(played(text, "zookeeper")["rounds"][-1])
+    assert group_with_lag == played(text, "zookeeper", view_lag_ms=3000, seed=1)
 
 
 def test_two_rolling_bounces_switch_eager_to_cooperative() -> None:

@@ -20,7 +20,7 @@ from tests.unit.streaming.recording.test_history import log_records
 SETTINGS = RecordedSettings.of(SINKS)
 GROUP, TOPIC, RACK = "acme-payments", "acme.ledger.v1", "eu-west-1a"
 MEMBERS = [f"acmeworker-{number}-{UUID(int=number * 7919)}" for number in range(1, 4)]
-SECRETS = ("acme", "ledger", "west", "192.168", "acmehost", "deploy of", "secret", "ann", "ACME", "orchid")
+SECRET_WORDS = ("acme", "ledger", "west", "192.168", "acmehost", "deploy of", "secret", "ann", "ACME", "orchid")
 
 
 def observed(generation: int, members: list[str], reason: str) -> events.GroupObserved:
@@ -67,8 +67,8 @@ def recording(records: list[Record]) -> str:
 
 def test_anonymised_records_have_no_original_name() -> None:
     text = recording(anonymised(log(), SETTINGS.sinks))
-    assert [secret for secret in (*SECRETS, GROUP, TOPIC, RACK, *MEMBERS) if secret in text] == []
-    assert all(secret in recording(log()) for secret in SECRETS)
+    assert [secret for secret in (*SECRET_WORDS, GROUP, TOPIC, RACK, *MEMBERS) if secret in text] == []
+    assert all(secret in recording(log()) for secret in SECRET_WORDS)
 
 
 def test_reasons_keep_kafkas_words_but_ids_are_renamed() -> None:

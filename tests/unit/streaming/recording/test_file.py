@@ -33,7 +33,7 @@ def written(begin: int = 0) -> bytes:
     return file.getvalue()
 
 
-WHOLE_RECORDING = written()
+RECORDING_BYTES = written()
 
 
 def opened(data: bytes) -> Recording:
@@ -41,10 +41,10 @@ def opened(data: bytes) -> Recording:
 
 
 def test_written_records_are_read_unchanged() -> None:
-    recording = opened(WHOLE_RECORDING)
+    recording = opened(RECORDING_BYTES)
     assert [record[:8] for record in recording.log] == [record[:8] for record in LOG]
     assert recording.header.settings.sinks == SETTINGS.sinks
-    assert written() == WHOLE_RECORDING
+    assert written() == RECORDING_BYTES
 
 
 def test_non_utf8_bytes_are_recorded_unchanged() -> None:
@@ -56,7 +56,7 @@ def test_non_utf8_bytes_are_recorded_unchanged() -> None:
 
 
 def test_replay_equals_the_recorded_outputs() -> None:
-    recording = opened(WHOLE_RECORDING)
+    recording = opened(RECORDING_BYTES)
     assert list(recording.differences()) == []
     diffs = [line.record for line in recording.outputs if line.topic == "diffs"]
     replayed_writes = [
@@ -69,7 +69,7 @@ def test_replay_equals_the_recorded_outputs() -> None:
 
 
 def test_differences_name_the_changed_output() -> None:
-    recording = opened(WHOLE_RECORDING)
+    recording = opened(RECORDING_BYTES)
     first, second, *others = recording.outputs
     changed = recording._replace(outputs=[second, *others, first], log=recording.log[:-40])
     lines = list(changed.differences())
@@ -78,15 +78,15 @@ def test_differences_name_the_changed_output() -> None:
 
 
 def test_diffs_before_the_begin_are_left_out() -> None:
-    begin = opened(WHOLE_RECORDING).log[100]
+    begin = opened(RECORDING_BYTES).log[100]
     late = opened(written(begin=1_700_000_100_000))
     assert len(late.log) == len(LOG)
-    assert len(late.outputs) < len(opened(WHOLE_RECORDING).outputs)
+    assert len(late.outputs) < len(opened(RECORDING_BYTES).outputs)
     assert begin == late.log[100]
 
 
 def lines(change: Callable[[list[bytes]], list[bytes]]) -> bytes:
-    return gzip.compress(b"\n".join(change(gzip.decompress(WHOLE_RECORDING).split(b"\n"))), mtime=0)
+    return gzip.compress(b"\n".join(change(gzip.decompress(RECORDING_BYTES).split(b"\n"))), mtime=0)
 
 
 def add_checksum(text: bytes) -> bytes:
@@ -101,9 +101,9 @@ def add_checksum(text: bytes) -> bytes:
         (gzip.compress(b"{}\n", mtime=0), "line 1 is damaged"),
         (gzip.compress(add_checksum(b"{}") + b"\n", mtime=0), "line 1: "),
         (lines(lambda old: [add_checksum(old[0][9:].replace(b'"version":1', b'"version":9')), *old[1:]]), "version 9"),
-        (WHOLE_RECORDING[: len(WHOLE_RECORDING) // 2], "the file is cut off there"),
-        (WHOLE_RECORDING[:-4], ": line "),
-        (WHOLE_RECORDING[:2000] + bytes([WHOLE_RECORDING[2000] ^ 255]) + WHOLE_RECORDING[2001:], ": line "),
+        (RECORDING_BYTES[: len(RECORDING_BYTES) // 2], "the file is cut off there"),
+        (RECORDING_BYTES[:-4], ": line "),
+        (RECORDING_BYTES[:2000] + bytes([RECORDING_BYTES[2000] ^ 255]) + RECORDING_BYTES[2001:], ": line "),
         (lines(lambda old: [*old[:9], old[9].replace(b"group", b"Group"), *old[10:]]), "line 10 is damaged"),
         (lines(lambda old: [*old[:5], *old[6:]]), "records precede this line; others are missing"),
         (lines(lambda old: [*old[:-1], old[5], b""]), "data follows the last record"),

@@ -44,7 +44,7 @@ def test_unassigned_partition_is_shown_with_its_last_owner() -> None:
     builder = DiffBuilder(2).join("a").leave("a")
     (owner,) = partition_owners(builder.diffs, "t", 1)
     assert (owner.owners, owner.moves[0].before) == ([], ["a"])
-    screen = console(wide=True)
+    screen = console(is_wide=True)
     with screen.capture() as shown:
         screen.print(partition_owner_table([owner]))
     assert "nobody" in shown.get()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from streaming.recording.report import MAX_ROWS, ReportSection, ReportTable, as_html, as_markdown, timeline
+from streaming.recording.report import MAX_TABLE_ROWS, ReportSection, ReportTable, as_markdown, render_html, timeline
 from tests.support.histories import diffs, play
 from tests.support.recorded import RandomGroup
 
 
 def test_long_tables_are_cut_and_counted() -> None:
-    table = ReportTable(("a", "b"), [("x" * 300, "y")] * (MAX_ROWS + 7))
+    table = ReportTable(("a", "b"), [("x" * 300, "y")] * (MAX_TABLE_ROWS + 7))
     sections = [ReportSection(f"Part {number}", table=table) for number in range(6)]
-    page, text = as_html("t", sections), as_markdown("t", sections)
+    page, text = render_html("t", sections), as_markdown("t", sections)
     assert len(page) < 2_000_000
     assert (page.count("<td>and 7 more</td>"), text.count("| and 7 more |  |")) == (6, 6)
 

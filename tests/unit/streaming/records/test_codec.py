@@ -167,7 +167,7 @@ def test_header_in_invalid_utf8_is_named(name: str) -> None:
         read(Record.of(0, 0, *encode_event(HEARTBEAT_EVENT))._replace(**{name: b"\xff"}))
 
 
-DEFAULTS: dict[str, dict[str, object]] = {
+FIELD_DEFAULTS: dict[str, dict[str, object]] = {
     "member.joined": {
         "topics": ["t"],
         "group_instance_id": None,
@@ -197,11 +197,11 @@ DEFAULTS: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("kind", DEFAULTS)
+@pytest.mark.parametrize("kind", FIELD_DEFAULTS)
 def test_omitted_fields_have_the_documented_defaults(kind: str) -> None:
     value = b'{"groupId":"g","timestamp":1,"memberId":"c","topics":["t"]}'
     event = decode_event(b"g", value, {"type": kind, "id": "1", "source": "s"}).data
-    assert structs.asdict(event) == {"group_id": "g", "timestamp": 1, "member_id": "c", **DEFAULTS[kind]}
+    assert structs.asdict(event) == {"group_id": "g", "timestamp": 1, "member_id": "c", **FIELD_DEFAULTS[kind]}
 
 
 @pytest.mark.parametrize("timestamp", [10**15, 10**18, 10**30, -(10**18)])

@@ -32,7 +32,7 @@ def test_sum_of_no_downtimes_is_none() -> None:
     assert total_downtime([None, None]) is None
 
 
-def test_sums_add_up_and_longest_is_the_maximum() -> None:
+def test_total_downtime_has_sums_and_the_longest_stop() -> None:
     first, second = down(20, 50, "listener"), down(10, 90, "listener", "offset-commits", partition=3)
     assert total_downtime([first, None, second]) == Downtime(
         lower_ms=30,

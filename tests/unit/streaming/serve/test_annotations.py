@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp
 
-from streaming.kafka.producer import NotDelivered
+from streaming.kafka.producer import SendFailed
 from streaming.records.events import Annotation, Event
 from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
@@ -77,10 +77,10 @@ def test_post_without_a_token_file_is_refused(history: History) -> None:
 
 
 def test_refusal_by_kafka_is_reported(history: History) -> None:
-    def refuse(_: Event) -> None:
-        raise NotDelivered("the cluster is down")
+    def raise_refusal(_: Event) -> None:
+        raise SendFailed("the cluster is down")
 
-    answer = post_annotation(service(history, token=TOKEN, publish=refuse), {"text": "x"})
+    answer = post_annotation(service(history, token=TOKEN, publish=raise_refusal), {"text": "x"})
     assert (answer.status, answer.json["detail"]) == (503, "the cluster is down")
 
 

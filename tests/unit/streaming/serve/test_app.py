@@ -52,8 +52,8 @@ def test_every_answer_has_a_content_type_and_security_headers(app: ASGIApp, monk
         assert "access-control-allow-origin" not in answer.headers
         assert "set-cookie" not in answer.headers
         assert "server" not in answer.headers
-        kind, _, charset = answer.headers["content-type"].partition("; ")
-        assert kind.startswith("application/") or charset.endswith("charset=utf-8"), kind
+        kind, _, charset_parameter = answer.headers["content-type"].partition("; ")
+        assert kind.startswith("application/") or charset_parameter.endswith("charset=utf-8"), kind
     assert responses[-1].json["detail"] == "The server failed: its log has the error."
 
 
@@ -64,8 +64,15 @@ def test_browsers_cache_only_the_page(app: ASGIApp) -> None:
 
 
 def test_origin_header_has_no_effect(app: ASGIApp) -> None:
-    plain, foreign = (ask(app, "/api/v1/groups"), ask(app, "/api/v1/groups", {"origin": "https://evil.example"}))
-    assert (foreign.status, foreign.headers, foreign.body) == (plain.status, plain.headers, plain.body)
+    plain, other_origin_answer = (
+        ask(app, "/api/v1/groups"),
+        ask(app, "/api/v1/groups", {"origin": "https://evil.example"}),
+    )
+    assert (other_origin_answer.status, other_origin_answer.headers, other_origin_answer.body) == (
+        plain.status,
+        plain.headers,
+        plain.body,
+    )
     assert ask(app, "/api/v1/groups", method="OPTIONS").status == 405
 
 
@@ -93,7 +100,7 @@ def test_a_token_guards_data_and_metrics_but_not_probes(history: History) -> Non
 
 
 def test_ready_only_when_caught_up(history: History) -> None:
-    board = Board(history.extent, history.groups)
+    board = Board(history.round_range, history.groups)
     feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
     app = build([cluster_of(feed)], ServeOptions(max_clients=1), Access())
     assert (ask(app, "/ready").status, ask(app, "/health").status) == (503, 200)
@@ -127,7 +134,7 @@ def test_small_answers_are_not_compressed(app: ASGIApp) -> None:
 
 
 def test_feed_clients_are_limited(history: History) -> None:
-    board = Board(history.extent, history.groups)
+    board = Board(history.round_range, history.groups)
     feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
     app = build([cluster_of(feed)], ServeOptions(max_clients=2), Access())
     with board.listener_event():

@@ -61,12 +61,12 @@ def test_diff_is_returned_byte_for_byte(archive: Archive) -> None:
 
 
 def test_rounds_after_an_expired_position_are_refused(archive: Archive, history: History) -> None:
-    rounds = archive.rounds_after(history.extent, 55, 100, 10**9)
+    rounds = archive.rounds_after(history.round_range, 55, 100, 10**9)
     assert [stored.seq for stored in rounds or []] == [56, 57, 58, 59, 60]
-    assert archive.rounds_after(history.extent, 60, 100, 10**9) == []
-    assert archive.rounds_after(msgspec.structs.replace(history.extent, epoch="other"), 1, 1, 1) is None
+    assert archive.rounds_after(history.round_range, 60, 100, 10**9) == []
+    assert archive.rounds_after(msgspec.structs.replace(history.round_range, epoch="other"), 1, 1, 1) is None
     history.trim(Retention(0, 2**40), 2**60)
-    assert archive.rounds_after(history.extent, 55, 100, 10**9) is None
+    assert archive.rounds_after(history.round_range, 55, 100, 10**9) is None
 
 
 def test_a_timeline_replays_to_the_ownership_of_every_round(archive: Archive) -> None:
@@ -139,15 +139,15 @@ def test_filtered_page_begins_before_the_cursor(archive: Archive) -> None:
 
 
 def test_rounds_after_a_position_are_limited(archive: Archive, history: History) -> None:
-    rounds = archive.rounds_after(history.extent, 3, 4, 10**9) or []
+    rounds = archive.rounds_after(history.round_range, 3, 4, 10**9) or []
     assert [stored.seq for stored in rounds] == [4, 5, 6, 7]
     size = len(rounds[0].body) + len(rounds[1].body)
-    assert [len(archive.rounds_after(history.extent, 3, 9, most) or []) for most in (size - 1, size)] == [2, 3]
+    assert [len(archive.rounds_after(history.round_range, 3, 9, most) or []) for most in (size - 1, size)] == [2, 3]
     history._connection.execute("UPDATE rounds SET stored = seq")
     history.trim(Retention(0, 2**40), rounds[0].seq)
-    trimmed_seq = history.extent.trimmed
-    assert archive.rounds_after(history.extent, trimmed_seq, 1, 1) is not None
-    assert archive.rounds_after(history.extent, trimmed_seq - 1, 1, 1) is None
+    trimmed_seq = history.round_range.trimmed
+    assert archive.rounds_after(history.round_range, trimmed_seq, 1, 1) is not None
+    assert archive.rounds_after(history.round_range, trimmed_seq - 1, 1, 1) is None
 
 
 def test_latest_assignment_is_returned_byte_for_byte(archive: Archive, history: History) -> None:
@@ -165,9 +165,9 @@ def test_round_without_its_group_row_is_reported_as_damage(history: History, arc
     with closing(sqlite3.connect(history.path)) as connection:
         connection.execute(f"UPDATE groups {damage}")
         connection.commit()
-    assert archive.rounds_after(history.extent, 20, 10, 10**9)
+    assert archive.rounds_after(history.round_range, 20, 10, 10**9)
     with pytest.raises(HistoryFailure, match=r"is damaged; .* \(round 31 is stored for group"):
-        archive.rounds_after(history.extent, 20, 11, 10**9)
+        archive.rounds_after(history.round_range, 20, 11, 10**9)
 
 
 def test_group_row_under_another_name_is_reported_as_damage(tmp_path: Path) -> None:

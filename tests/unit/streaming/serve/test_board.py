@@ -16,7 +16,7 @@ from tests.support.histories import Group
 
 
 def filled_board(history: History, count: int) -> tuple[Board, HistoryUpdate]:
-    board = Board(history.extent, history.groups)
+    board = Board(history.round_range, history.groups)
     batch = history.append(records(Group("g", {"t": 6}, 1).diffs(count)))
     board.publish(batch)
     return board, batch
@@ -82,22 +82,22 @@ def test_heartbeats_are_in_snapshots_and_wake_no_listener(history: History) -> N
 
     board.progress(status_at(1000))
     assert b'"lastHeartbeat":1000' in board.snapshot().event
-    with board.listener_event() as wake_event:
+    with board.listener_event() as waker:
         board.progress(status_at(6000))
-        assert not wake_event.is_set()
+        assert not waker.is_set()
     assert b'"lastHeartbeat":6000' in board.snapshot().event
 
 
 def test_group_change_without_a_round_is_an_event(history: History) -> None:
     group = Group("g", {"t": 6}, 1)
-    board = Board(history.extent, history.groups)
+    board = Board(history.round_range, history.groups)
     board.publish(history.append(records(group.diffs(3))))
     end = board.end
-    with board.listener_event() as wake_event:
+    with board.listener_event() as waker:
         board.publish(history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", None, None)]))
-        assert wake_event.is_set()
+        assert waker.is_set()
     (frame,) = board.events_after(end) or []
-    assert (frame.seq, frame.group, board.extent.last) == (0, "g", 3)
+    assert (frame.seq, frame.group, board.round_range.last) == (0, "g", 3)
     name, data, *rest = frame.data.decode().split("\n")
     assert (name, rest) == ("event: group", ["", ""])
     assert json.loads(data.removeprefix("data: "))["state"] == "Dead"
@@ -106,11 +106,11 @@ def test_group_change_without_a_round_is_an_event(history: History) -> None:
 def test_changed_counters_do_not_wake_clients(history: History) -> None:
     board, batch = filled_board(history, 3)
     end = board.end
-    with board.listener_event() as wake_event:
+    with board.listener_event() as waker:
         board.publish(HistoryUpdate([], {}, repeated=2, refused=1))
         board.publish(HistoryUpdate([], {}, repeated=1, refused=1))
-        assert not wake_event.is_set()
-    assert (board.repeated, board.refused, board.end, board.extent.last) == (3, 2, end, 3)
+        assert not waker.is_set()
+    assert (board.repeated, board.refused, board.end, board.round_range.last) == (3, 2, end, 3)
     assert board.groups == batch.groups
 
 
@@ -137,11 +137,11 @@ def test_freshness_wakes_clients_and_lag_does_not(history: History) -> None:
     board, _ = filled_board(history, 1)
     board.progress(FeedStatus(caught_up=True))
     shown = board.snapshot()
-    with board.listener_event() as wake_event:
+    with board.listener_event() as waker:
         board.progress(FeedStatus(caught_up=True, lag=3))
-        assert not wake_event.is_set()
+        assert not waker.is_set()
         board.progress(FeedStatus(lag=None, stale=Stale("topic-missing", "Topic t is missing", 5)))
-        assert wake_event.is_set()
+        assert waker.is_set()
     assert board.snapshot() != shown
     progress = json.loads((board.events_after(board.end - 1) or [])[0].data.split(b"data: ")[1])
     assert progress == {
@@ -155,9 +155,9 @@ def test_freshness_wakes_clients_and_lag_does_not(history: History) -> None:
 def test_trimmed_history_drops_groups_from_the_snapshot(history: History) -> None:
     board, _ = filled_board(history, 3)
     shown = board.snapshot()
-    extent = msgspec.structs.replace(history.extent, trimmed=2)
-    board.trimmed(extent, {}, [], board.current_stories)
-    assert (board.extent, board.groups) == (extent, {})
+    round_range = msgspec.structs.replace(history.round_range, trimmed=2)
+    board.trimmed(round_range, {}, [], board.current_stories)
+    assert (board.round_range, board.groups) == (round_range, {})
     assert board.snapshot() != shown
     assert json.loads(board.snapshot("g").event.split(b"data: ")[1])["groups"] == []
 

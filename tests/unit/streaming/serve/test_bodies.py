@@ -127,7 +127,7 @@ def test_slow_client_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(run())
 
 
-def many_clients(server: Any) -> tuple[list[Any], int]:
+def connect_many_clients(server: Any) -> tuple[list[Any], int]:
     """Store groups whose snapshot has about 8 MB; return their records and the snapshot's size in bytes."""
     large_snapshot_records = [
         structs.replace(records(Group(f"{'n' * 40_000}{number}", {"t": 2}, 1).diffs(1))[0], offset=number)
@@ -140,7 +140,7 @@ def many_clients(server: Any) -> tuple[list[Any], int]:
 
 def test_clients_that_never_read_share_one_snapshot(options: ServeOptions) -> None:
     with running(options) as server, ExitStack() as clients:
-        large_snapshot_records, size = many_clients(server)
+        large_snapshot_records, size = connect_many_clients(server)
         assert size > 7_000_000
         tracemalloc.start()
         clients.callback(tracemalloc.stop)
@@ -175,7 +175,7 @@ def test_large_snapshot_is_shared_with_later_clients(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(board_module, "LARGE_SNAPSHOT_BYTES", 100)
     group = Group("g", {"t": 6}, 1)
-    board = Board(history.extent, history.groups)
+    board = Board(history.round_range, history.groups)
     board.publish(history.append(records(group.diffs(3))))
     first = board.snapshot()
     board.publish(history.append(records(group.diffs(2), start=3)))

@@ -59,7 +59,7 @@ def test_weak_token_is_refused(tmp_path: Path, content: str, mode: int, message:
 
 @pytest.fixture
 def check_token_file_always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(security, "_CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(security, "_CHECK_INTERVAL_SECONDS", 0.0)
 
 
 def test_unusable_token_file_keeps_the_old_tokens(

@@ -79,8 +79,8 @@ def test_the_only_cluster_answers_by_its_name_too(history: History) -> None:
     app = service(history, names=("eu",))
     assert ask(app, "/clusters/eu/api/v1/groups").json == ask(app, "/api/v1/groups").json
     assert ask(app, "/clusters/us/api/v1/groups").json["detail"] == "no cluster 'us' is served; there are eu"
-    unnamed = service(history, names=("an id / {x}",))
-    assert ask(unnamed, "/clusters/eu/api/v1/groups").json["type"] == "/problems#not-found"
+    service_with_long_name = service(history, names=("an id / {x}",))
+    assert ask(service_with_long_name, "/clusters/eu/api/v1/groups").json["type"] == "/problems#not-found"
     assert ask(app, "/ready").json == {"ready": False, "lag": 0, "seq": 0}
     assert b"cluster=" not in ask(app, "/metrics").body
     assert ask(app, "/api/v1/clusters").json == {
@@ -95,8 +95,8 @@ def test_a_token_guards_the_api_of_every_cluster(history: History, second: Histo
     answer = ask(app, f"{prefix}/api/v1{path}")
     assert (answer.status, answer.json["type"]) == (401, "/problems#token")
     assert b"eu" not in answer.body.replace(prefix.encode(), b"")
-    admitted = ask(app, f"{prefix}/api/v1{path}", {"authorization": f"Bearer {TOKEN}"}, method="HEAD")
-    assert admitted.status in (200, 404)
+    is_admitted = ask(app, f"{prefix}/api/v1{path}", {"authorization": f"Bearer {TOKEN}"}, method="HEAD")
+    assert is_admitted.status in (200, 404)
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_a_request_line_without_end_is_refused(options: ServeOptions) -> None:
 
 
 def test_connections_are_limited_and_slots_are_freed(options: ServeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_OTHER_CONNECTIONS", 2)
+    monkeypatch.setattr(connections, "_RESERVED_CONNECTIONS", 2)
     with running(replace(options, max_clients=1)) as feed:
         with contextlib.ExitStack() as open_connections:
             for _ in range(3):
@@ -131,7 +131,7 @@ def refused(feed: RunningServer) -> bool:
 def test_connection_limit_follows_the_open_file_limit(
     monkeypatch: pytest.MonkeyPatch, limit: tuple[int, int], wanted: int, allowed: int, raised: list[tuple[int, int]]
 ) -> None:
-    limits_set: list[tuple[int, int]] = []
+    set_limits: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: limit)
-    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: limits_set.append(limits))
-    assert (connections.max_connections(wanted), limits_set) == (allowed, raised)
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: set_limits.append(limits))
+    assert (connections.max_connections(wanted), set_limits) == (allowed, raised)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from starlette.types import ASGIApp
 
-from streaming.serve.security import POLICY
+from streaming.serve.security import CSP
 from tests.support.asgi import ask
 
 PAGE = Path(__file__).parents[4] / "streaming" / "serve" / "page"
@@ -37,7 +37,7 @@ def test_modules_come_after_the_modules_that_they_import(app: ASGIApp) -> None:
 def test_policy_has_the_hashes_of_the_page_code(app: ASGIApp) -> None:
     answer = ask(app, "/")
     policy = answer.headers["content-security-policy"]
-    assert policy.startswith(f"{POLICY}; script-src 'sha256-")
+    assert policy.startswith(f"{CSP}; script-src 'sha256-")
     for name, count in (("script", 2), ("style", 4)):
         bodies = re.findall(rf"<{name}\b[^>]*>(.*?)</{name}>".encode(), answer.body, re.DOTALL)
         digests = [base64.b64encode(hashlib.sha256(body).digest()).decode() for body in bodies]

@@ -58,7 +58,7 @@ class FeedUnderTest:
         self.history = history
         self.group = Group("g", {"t": 6}, 1)
         self.offset = 0
-        self.board = Board(history.extent, history.groups)
+        self.board = Board(history.round_range, history.groups)
         times = FeedTimes(keep_alive_seconds=0.05, gather_seconds=0)
         self.feed = Feed(self.board, Archive(history.path), CapacityLimiter(2), times)
 
@@ -71,10 +71,10 @@ class FeedUnderTest:
 
     @contextlib.asynccontextmanager
     async def listen(self, last: Any = None, wanted: FeedFilter | None = None) -> AsyncIterator[Reader]:
-        with self.board.listener_event() as wake_event:
+        with self.board.listener_event() as waker:
             place = (last, None) if isinstance(last, int) else last
             response = FeedResponse(self.feed, wanted or FeedFilter(), place)
-            async with contextlib.aclosing(response.chunks(wake_event)) as chunks:
+            async with contextlib.aclosing(response.chunks(waker)) as chunks:
                 yield Reader(chunks)
 
 
@@ -156,7 +156,7 @@ async def test_expired_cursor_is_reported_and_a_snapshot_follows(feed_under_test
     feed_under_test.history.trim(Retention(0, 2**40), 2**60)
     feed_under_test.store(1)
     feed_under_test.board.trimmed(
-        feed_under_test.history.extent, feed_under_test.history.groups, [], feed_under_test.history.current_stories
+        feed_under_test.history.round_range, feed_under_test.history.groups, [], feed_under_test.history.current_stories
     )
     async with feed_under_test.listen(last=last) as reader:
         assert [event.name for event in await reader.until("snapshot")] == ["reset", "snapshot"]
@@ -224,9 +224,9 @@ async def test_oldest_stored_position_can_be_resumed(feed_under_test: FeedUnderT
     at = feed_under_test.history._connection.execute("SELECT timestamp FROM rounds WHERE seq = 8").fetchone()[0]
     feed_under_test.history.trim(Retention(0, 2**40), at)
     feed_under_test.board.trimmed(
-        feed_under_test.history.extent, feed_under_test.history.groups, [], feed_under_test.history.current_stories
+        feed_under_test.history.round_range, feed_under_test.history.groups, [], feed_under_test.history.current_stories
     )
-    trimmed_seq = feed_under_test.history.extent.trimmed
+    trimmed_seq = feed_under_test.history.round_range.trimmed
     async with feed_under_test.listen(last=trimmed_seq) as reader:
         assert numbers(await reader.until("progress")) == list(range(trimmed_seq + 1, 21))
     async with feed_under_test.listen(last=trimmed_seq - 1) as reader:

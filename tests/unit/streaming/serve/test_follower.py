@@ -31,7 +31,7 @@ def readiness_document(feed: RunningServer, seq: int) -> bool:
     return feed.ask("/ready")[0] == 200 and feed.get("/ready") == {**READY_STATUS, "seq": seq}
 
 
-def history_of(feed: RunningServer) -> History:
+def read_history(feed: RunningServer) -> History:
     (served,) = feed.server._clusters
     assert served._opened is not None
     return served._opened[1]
@@ -86,7 +86,7 @@ def test_failed_write_or_retention_ends_the_process(
     monkeypatch.setattr(follower, "_TRIM_INTERVAL_SECONDS", 0.2)
     with running(replace(options, limits=Retention(1, 2**30))) as feed:
         eventually(lambda: readiness_document(feed, 0))
-        history_of(feed)._connection.execute(statement)
+        read_history(feed)._connection.execute(statement)
         feed.source.put(*diff_records(4))
         ended = wait_for_end(feed)
     assert isinstance(ended, HistoryFailure)
@@ -97,7 +97,7 @@ def test_full_disk_is_reported_until_space_is_free(options: ServeOptions, monkey
     monkeypatch.setattr(follower, "_RETRY_SECONDS", 0.05)
     with running(options) as feed:
         eventually(lambda: readiness_document(feed, 0))
-        connection = history_of(feed)._connection
+        connection = read_history(feed)._connection
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages}")
         feed.source.put(*diff_records(300))
@@ -138,7 +138,7 @@ def test_follower_stops_while_the_disk_is_full(options: ServeOptions) -> None:
     source = MemorySource()
     with running(options, source) as feed:
         eventually(lambda: readiness_document(feed, 0))
-        connection = history_of(feed)._connection
+        connection = read_history(feed)._connection
         connection.execute(f"PRAGMA max_page_count = {connection.execute('PRAGMA page_count').fetchone()[0]}")
         source.put(*diff_records(300))
         eventually(lambda: feed.ask("/ready")[0] == 503)

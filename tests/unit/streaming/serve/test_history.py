@@ -30,7 +30,7 @@ def test_rounds_and_offsets_are_stored_together(history: History) -> None:
     batch = history.append(diff_records(5))
     assert [stored.seq for stored in batch.rounds] == [1, 2, 3, 4, 5]
     assert history.positions() == {(DIFFS, 0): 5}
-    assert history.extent.last == 5
+    assert history.round_range.last == 5
     assert history.groups["g"].rounds == 5
 
 
@@ -42,7 +42,7 @@ def test_repeated_diff_id_stores_only_the_offset(history: History) -> None:
     batch = history.append(again)
     assert (batch.rounds, batch.repeated, batch.groups) == ([], 3, {})
     assert history.positions() == {(DIFFS, 0): 6}
-    assert (history.groups["g"], history.extent.last) == (before, 3)
+    assert (history.groups["g"], history.round_range.last) == (before, 3)
     more = [msgspec.structs.replace(record, offset=record.offset + 3) for record in diff_records(4)[3:]]
     assert [stored.seq for stored in history.append(more).rounds] == [4]
 
@@ -56,7 +56,7 @@ def test_failed_batch_stores_nothing(history: History) -> None:
     more = records(Group("h", GROUP, 2).diffs(2), start=2)
     with pytest.raises(historyfile.HistoryFailure, match="disk"):
         history.append(more)
-    assert (history.extent.last, history.positions(), history.groups) == (2, {(DIFFS, 0): 2}, groups)
+    assert (history.round_range.last, history.positions(), history.groups) == (2, {(DIFFS, 0): 2}, groups)
     history._connection.execute("DROP TRIGGER full")
     history.append(more)  # the history has forgotten the ids of the rolled-back transaction
     archive = Archive(history.path)
@@ -82,7 +82,7 @@ def test_lock_of_another_program_is_recognised(history: History) -> None:
         with pytest.raises(historyfile.HistoryBlocked, match="another program holds a lock"):
             history.append(diff_records(1))
         with pytest.raises(historyfile.HistoryBlocked, match="another program holds a lock"):
-            history.renew({DIFFS: "a"})
+            history.reset_changed_topics({DIFFS: "a"})
         other_connection.execute("ROLLBACK")
     other_connection.close()
     assert len(history.append(diff_records(1)).rounds) == 1
@@ -174,17 +174,17 @@ def test_restart_continues_where_it_stopped(tmp_path: Path) -> None:
     path = tmp_path / "h.sqlite"
     first = History(path, cluster_id="c", diffs_topic=DIFFS)
     first.append(diff_records(4))
-    extent, groups = first.extent, first.groups
+    round_range, groups = first.round_range, first.groups
     first.close()
     second = History(path, cluster_id="c", diffs_topic=DIFFS)
-    assert (second.extent, second.groups, second.positions()) == (extent, groups, {(DIFFS, 0): 4})
+    assert (second.round_range, second.groups, second.positions()) == (round_range, groups, {(DIFFS, 0): 4})
     second.close()
 
 
 def test_history_of_other_topics_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "h.sqlite"
     first = History(path, cluster_id="c", diffs_topic=DIFFS)
-    first.renew({ASSIGNMENTS: "b"})
+    first.reset_changed_topics({ASSIGNMENTS: "b"})
     first.close()
     second = History(path, cluster_id="c", diffs_topic=DIFFS)  # without rounds the history has no group yet
     second.append(diff_records(1))
@@ -196,13 +196,13 @@ def test_history_of_other_topics_is_refused(tmp_path: Path) -> None:
 
 
 def test_recreated_topic_is_read_from_its_start(history: History) -> None:
-    history.renew({DIFFS: "a", ASSIGNMENTS: "b"})
+    history.reset_changed_topics({DIFFS: "a", ASSIGNMENTS: "b"})
     history.append(diff_records(3))
-    history.renew({DIFFS: "a", ASSIGNMENTS: "b"})
-    history.renew({ASSIGNMENTS: "b"})  # the group is hidden until its assignment is read again
+    history.reset_changed_topics({DIFFS: "a", ASSIGNMENTS: "b"})
+    history.reset_changed_topics({ASSIGNMENTS: "b"})  # the group is hidden until its assignment is read again
     assert (history.topic_ids(), history.positions()) == ({DIFFS: "a", ASSIGNMENTS: "b"}, {(DIFFS, 0): 3})
-    history.renew({DIFFS: "z", ASSIGNMENTS: "b"})
-    assert (history.positions(), history.extent.last) == ({}, 3)
+    history.reset_changed_topics({DIFFS: "z", ASSIGNMENTS: "b"})
+    assert (history.positions(), history.round_range.last) == ({}, 3)
     assert history.topic_ids()[DIFFS] == "z"
 
 
@@ -215,7 +215,7 @@ def test_round_with_future_time_does_not_stop_retention(history: History, clock_
     history.append(topic_records[5:15], 1000)
     history.append(topic_records[15:], 2000)
     assert history.trim(Retention(0, 2**40), 2000) == (15, [])
-    assert (history.extent.trimmed, history.extent.last) == (15, 20)
+    assert (history.round_range.trimmed, history.round_range.last) == (15, 20)
 
 
 def test_retention_drops_a_dead_group_with_its_last_round(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_retention_by_size_drops_the_oldest(history: History) -> None:
     history.trim(Retention(2**60, 900_000), 0)
     with closing(historyfile.connect(history.path)) as connection:
         assert count_used_bytes(connection) <= 900_000
-    assert 0 < history.extent.trimmed < history.extent.last == 2000
+    assert 0 < history.round_range.trimmed < history.round_range.last == 2000
 
 
 def test_sequence_numbers_continue_after_full_retention(history: History) -> None:

@@ -109,7 +109,7 @@ def test_another_cluster_is_refused(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def cut(path: Path) -> None:
+def truncate_database(path: Path) -> None:
     os.truncate(path, 9000)
 
 
@@ -123,7 +123,7 @@ def overwrite_history(path: Path) -> None:
         file.write(b"\xff" * 8000)
 
 
-@pytest.mark.parametrize("damage", [cut, truncate_in_header, overwrite_history])
+@pytest.mark.parametrize("damage", [truncate_database, truncate_in_header, overwrite_history])
 def test_damaged_history_is_kept_and_reported(path: Path, damage) -> None:
     write_history(path, 200)
     damage(path)
@@ -149,7 +149,7 @@ def test_missing_or_empty_file_becomes_a_history(path: Path, make) -> None:
     make(path)
     epoch = write_history(path)
     with closing(opened(path)) as history:
-        assert (history.epoch, history.extent.last) == (epoch, 4)
+        assert (history.epoch, history.round_range.last) == (epoch, 4)
     assert path.is_symlink() is (make is link_to_a_missing_file)
 
 
@@ -167,7 +167,7 @@ def test_lock_is_reported_and_the_history_unchanged(path: Path, monkeypatch: pyt
     with lock_history(path), pytest.raises(HistoryFailure, match="another program holds a lock on it"):
         opened(path)
     with closing(opened(path)) as history:
-        assert (history.epoch, history.extent.last) == (epoch, 4)
+        assert (history.epoch, history.round_range.last) == (epoch, 4)
 
 
 def test_full_disk_while_building_leaves_no_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +206,7 @@ def test_full_disk_at_a_restart_leaves_the_history_unchanged(small_disk: Path) -
     assert path.read_bytes() == before
     fill_file.unlink()
     with closing(opened(path)) as history:
-        assert (history.epoch, history.extent.last) == (epoch, 4)
+        assert (history.epoch, history.round_range.last) == (epoch, 4)
 
 
 def test_second_writer_of_a_history_is_refused(path: Path) -> None:
@@ -261,7 +261,7 @@ def test_removed_write_ahead_log_is_noticed(path: Path) -> None:
         with pytest.raises(HistoryFailure, match="sqlite-wal: was removed or replaced"):
             history.check()
     with closing(opened(path)) as history:
-        assert history.extent.last == 3
+        assert history.round_range.last == 3
 
 
 def test_older_copy_that_is_put_back_is_reported(path: Path) -> None:

@@ -38,7 +38,7 @@ def samples(board: Board) -> dict[tuple[str, tuple[tuple[str, str], ...]], float
 def test_group_metrics_have_the_usual_exporter_names(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(25)))
     group = history.groups["g"]
-    exported = samples(Board(history.extent, history.groups))
+    exported = samples(Board(history.round_range, history.groups))
     label = ("consumergroup", "g")
     assert exported["kafka_consumergroup_members", (label,)] == group.members
     assert exported["kafka_consumergroup_state", (label, ("state", group.state))] == 1
@@ -61,7 +61,7 @@ def test_group_metrics_have_the_usual_exporter_names(history: History) -> None:
 def test_rebalances_of_one_round_have_no_duration(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(25)))
     eager = msgspec.structs.replace(history.groups["g"], rebalances=48, rebalance_ms=0, timed_rebalances=0)
-    exported = samples(Board(history.extent, {"g": eager}))
+    exported = samples(Board(history.round_range, {"g": eager}))
     assert not [name for name, _ in exported if name.startswith("kafka_consumergroup_rebalance_duration")]
 
 
@@ -70,7 +70,7 @@ def test_members_in_causes_are_one_series_per_group_and_cause(history: History) 
     group = msgspec.structs.replace(
         history.groups["g"], cause_members={"member.fenced": 'the "first" and 2 more', "member.left": "i-4"}
     )
-    exported = samples(Board(history.extent, {"g": group}))
+    exported = samples(Board(history.round_range, {"g": group}))
     assert {labels: value for (name, labels), value in exported.items() if "cause_members" in name} == {
         (("cause", "member.fenced"), ("consumergroup", "g"), ("members", 'the "first" and 2 more')): 1,
         (("cause", "member.left"), ("consumergroup", "g"), ("members", "i-4")): 1,
@@ -79,7 +79,7 @@ def test_members_in_causes_are_one_series_per_group_and_cause(history: History) 
 
 def test_stale_feed_has_no_group_states(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(2)))
-    board = Board(history.extent, history.groups)
+    board = Board(history.round_range, history.groups)
     board.progress(FeedStatus(lag=None, stale=Stale("topic-missing", "Topic t is missing", 1_700_000_000_500)))
     exported = samples(board)
     assert [labels for name, labels in exported if name == "kafka_consumergroup_state"] == [
@@ -102,12 +102,12 @@ def test_status_is_one_series_per_group_and_unknown_while_stale(history: History
     history.append(records(Group("g", {"t": 6}, 1).diffs(2)))
     since = int(time.time() * 1000) - 30_000
     group = msgspec.structs.replace(history.groups["g"], status="rebalancing", since=since)
-    board = Board(history.extent, {"g": group})
+    board = Board(history.round_range, {"g": group})
     label, name = ("consumergroup", "g"), "kafka_consumergroup_rebalancing_seconds"
     exported = samples(board)
     assert exported["kafka_consumergroup_status", (label, ("status", "rebalancing"))] == 1
     assert 30 <= exported[name, (label,)] < 40
-    assert samples(Board(history.extent, history.groups))[name, (label,)] == 0
+    assert samples(Board(history.round_range, history.groups))[name, (label,)] == 0
     board.progress(FeedStatus(lag=None, stale=Stale("topic-missing", "Topic t is missing", 5)))
     exported = samples(board)
     assert exported["kafka_consumergroup_status", (label, ("status", "unknown"))] == 1
@@ -116,9 +116,14 @@ def test_status_is_one_series_per_group_and_unknown_while_stale(history: History
 
 def test_open_incidents_are_counted_by_kind(history: History) -> None:
     broker = msgspec.structs.replace(incident("cluster", kind="broker-restart"), scope="cluster", groups=["g"])
-    of_group = [incident("g", 1), incident("g", 2), incident("g", 3, kind="stuck"), incident("h", 1, closed_at=9)]
-    history.append([story(value, offset=offset) for offset, value in enumerate([*of_group, broker])])
-    exported = samples(Board(history.extent, history.groups, history.current_stories))
+    group_incidents = [
+        incident("g", 1),
+        incident("g", 2),
+        incident("g", 3, kind="stuck"),
+        incident("h", 1, closed_at=9),
+    ]
+    history.append([story(value, offset=offset) for offset, value in enumerate([*group_incidents, broker])])
+    exported = samples(Board(history.round_range, history.groups, history.current_stories))
     assert {key: value for key, value in exported.items() if "incident_open" in key[0]} == {
         ("kafka_consumergroup_incident_open", (("consumergroup", "g"), ("kind", "storm"))): 2,
         ("kafka_consumergroup_incident_open", (("consumergroup", "g"), ("kind", "stuck"))): 1,
@@ -127,7 +132,7 @@ def test_open_incidents_are_counted_by_kind(history: History) -> None:
 
 
 def test_each_component_has_its_own_metrics(history: History) -> None:
-    board = Board(history.extent, history.groups)
+    board = Board(history.round_range, history.groups)
     names = ("alive", "last_heartbeat_timestamp_seconds", "up_to_timestamp_seconds")
     states: tuple[State, ...] = ("alive", "behind", "silent", "stopped")
     parts = [
@@ -144,7 +149,7 @@ def test_each_component_has_its_own_metrics(history: History) -> None:
 
 def test_metric_labels_contain_no_member_id(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(25)))
-    assert {name for _, labels in samples(Board(history.extent, history.groups)) for name, _ in labels} == {
+    assert {name for _, labels in samples(Board(history.round_range, history.groups)) for name, _ in labels} == {
         "consumergroup",
         "state",
         "status",
@@ -155,7 +160,7 @@ def test_metric_labels_contain_no_member_id(history: History) -> None:
 
 
 def test_feed_exports_its_own_metrics(history: History) -> None:
-    board = Board(history.extent, history.groups)
+    board = Board(history.round_range, history.groups)
     board.progress(FeedStatus(caught_up=True, lag=7))
     exported = samples(board)
     assert exported[f"{FEED}_lag_records", ()] == 7
@@ -168,7 +173,7 @@ def test_feed_exports_its_own_metrics(history: History) -> None:
 
 def test_stored_repeated_and_refused_records_are_counted(history: History) -> None:
     diffs = records(Group("g", {"t": 6}, 1).diffs(5))
-    board = Board(history.extent, history.groups)
+    board = Board(history.round_range, history.groups)
     invalid_records = [msgspec.structs.replace(diff, value=b"{", offset=8) for diff in diffs[:3]]
     again = [msgspec.structs.replace(diff, offset=6) for diff in diffs[:2]]
     board.publish(history.append([*diffs, *again, *invalid_records]))
@@ -181,7 +186,7 @@ def test_stored_repeated_and_refused_records_are_counted(history: History) -> No
 def test_deleted_groups_have_no_series(history: History) -> None:
     history.append(records([*Group("g", {"t": 6}, 1).diffs(9), *Group("h", {"t": 6}, 2).diffs(2)]))
     history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", None, None)])
-    text = generate_latest(Metrics(Board(history.extent, history.groups))).decode()
+    text = generate_latest(Metrics(Board(history.round_range, history.groups))).decode()
     assert ('consumergroup="h"' in text, 'consumergroup="g"' in text) == (True, False)
     assert history.groups["g"].rounds == 9
 
@@ -189,11 +194,11 @@ def test_deleted_groups_have_no_series(history: History) -> None:
 def test_scrapes_share_one_text_and_leave_the_event_loop_free(
     options: ServeOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads, may_end = [], threading.Event()
+    threads, release_threads = [], threading.Event()
 
     def slow(_: Metrics) -> bytes:
         threads.append(threading.current_thread())
-        may_end.wait()
+        release_threads.wait()
         return b"x 1\n" * 1000
 
     monkeypatch.setattr(metrics, "generate_latest", slow)
@@ -202,6 +207,6 @@ def test_scrapes_share_one_text_and_leave_the_event_loop_free(
         scrapes = [scrapers.submit(feed.ask, "/metrics") for _ in range(8)]
         eventually(lambda: threads)
         assert feed.ask("/health")[0] == 200
-        may_end.set()
+        release_threads.set()
         assert {scrape.result() for scrape in scrapes} == {(200, b"x 1\n" * 1000)}
     assert len(threads) == 1

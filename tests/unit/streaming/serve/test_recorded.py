@@ -16,9 +16,9 @@ from streaming.serve.source import RecordedSource
 from tests.support.feed import MemorySource
 from tests.support.feed_server import RunningServer
 from tests.support.wait import eventually
-from tests.unit.streaming.recording.test_file import WHOLE_RECORDING
+from tests.unit.streaming.recording.test_file import RECORDING_BYTES
 
-RECORDING = read_recording(io.BytesIO(WHOLE_RECORDING), "a.rmlog")
+RECORDING = read_recording(io.BytesIO(RECORDING_BYTES), "a.rmlog")
 
 
 def test_recorded_source_returns_each_output_once() -> None:

@@ -223,7 +223,7 @@ def test_latest_assignment_alone_gives_a_group_summary() -> None:
     )
 
 
-def test_assignment_counts_members_but_not_of_a_dead_group() -> None:
+def test_late_assignment_updates_the_member_count_unless_dead() -> None:
     group = after(diff(timestamp=1000))
     same = msgspec.structs.replace(LATEST_ASSIGNMENT, timestamp=1000)
     assert records.apply_assignment(group, same) == msgspec.structs.replace(group, members=2)

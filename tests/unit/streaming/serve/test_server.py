@@ -45,26 +45,26 @@ def ended(client: socket.socket) -> bool:
 def test_a_feed_ends_with_the_token_that_opened_it(
     options: ServeOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(security, "_CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(security, "_CHECK_INTERVAL_SECONDS", 0.0)
     monkeypatch.setattr(server, "_WATCH_INTERVAL_SECONDS", 0.05)
     old, new, file = "an-old-token-of-16", "a-new-token-of-16", tmp_path / "tokens"
     file.touch(0o600)
     file.write_text(f"{old}\n{new}\n")
     with running(replace(options, token_file=file)) as feed:
-        closed, valid = (
+        closed, open_connection = (
             open_request(feed.port, "/api/v1/stream", f"Authorization: Bearer {token}") for token in (old, new)
         )
-        with closed, valid:
-            for client in (closed, valid):
+        with closed, open_connection:
+            for client in (closed, open_connection):
                 assert client.recv(12) == b"HTTP/1.1 200"
             file.write_text(f"{new}\n")
             eventually(lambda: ended(closed))
-            assert not ended(valid)
+            assert not ended(open_connection)
             feed.source.put(*records(Group("g", {"t": 6}, 1).diffs(1)))
-            valid.settimeout(10)
+            open_connection.settimeout(10)
             received = b""
             while b"event: round" not in received:
-                received += valid.recv(1 << 20)
+                received += open_connection.recv(1 << 20)
 
 
 def test_sigterm_drains_and_exits_with_0(tmp_path: Path) -> None:
@@ -106,10 +106,10 @@ def test_unusable_address_is_reported_in_one_line(host: str, port: int, message:
 
 
 def test_history_is_unlocked_when_the_port_is_in_use(options: ServeOptions) -> None:
-    with open_socket("127.0.0.1", 0) as used_socket:
-        used_port = replace(options, port=used_socket.getsockname()[1])
+    with open_socket("127.0.0.1", 0) as listening_socket:
+        options_with_used_port = replace(options, port=listening_socket.getsockname()[1])
         with pytest.raises(OutsideFailure):
-            FeedServer([served_cluster(MemorySource(), used_port)], used_port)
+            FeedServer([served_cluster(MemorySource(), options_with_used_port)], options_with_used_port)
     with running(options) as feed:
         eventually(lambda: feed.ask("/ready")[0] == 200)
 

@@ -147,9 +147,9 @@ def test_retention_keeps_open_stories_and_the_newest_episode(history: History) -
 
 
 def test_stories_from_a_recreated_topic_are_dropped(history: History) -> None:
-    history.renew({EPISODES: "t-1"})
+    history.reset_changed_topics({EPISODES: "t-1"})
     history.append([*stories(checkout_group()), story(incident("g"))])
-    history.renew({EPISODES: "t-2"})
+    history.reset_changed_topics({EPISODES: "t-2"})
     assert (numbers(history, "episode"), numbers(history, "incident")) == ([], [1])
     assert history.current_stories.newest == {}
     assert (EPISODES, 0) not in history.positions()
@@ -230,8 +230,8 @@ def test_downtime_totals_survive_a_restart(tmp_path: Path) -> None:
         history.append(episodes_with_downtime(bounded_downtime, half)[2:])
         assert history.current_stories.downtime == both
         # The episodes' topic is created again, and the episodes' records are written again.
-        history.renew({EPISODES: "t-1"})
-        history.renew({EPISODES: "t-2"})
+        history.reset_changed_topics({EPISODES: "t-1"})
+        history.reset_changed_topics({EPISODES: "t-2"})
         history.append(episodes_with_downtime(bounded_downtime, half))
         assert history.current_stories.downtime == both
         archive = Archive(history.path)
@@ -244,7 +244,7 @@ def test_downtime_metrics_exclude_unknown_bounds(history: History) -> None:
     groups = {name: apply_assignment(None, latest(checkout_group(name))) for name in ("g", GROUP, "connect-x")}
     groups["connect-x"] = msgspec.structs.replace(groups["connect-x"], kind="connect")
     history.append(episodes_with_downtime(Downtime(lower_ms=500, upper_ms=None, bounded_ms=2000, unbounded=2), None))
-    text = generate_latest(Metrics(Board(history.extent, groups, history.current_stories))).decode()
+    text = generate_latest(Metrics(Board(history.round_range, groups, history.current_stories))).decode()
     name = "kafka_consumergroup_downtime"
     assert [line for line in text.splitlines() if line.startswith(name) and "_created" not in line] == [
         f'{name}_lower_seconds_total{{consumergroup="g"}} 0.0',

@@ -31,7 +31,7 @@ def work(folder: str, seconds: float) -> bytes:
     return b"1"
 
 
-def refuse() -> bytes:
+def raise_refusal() -> bytes:
     raise UnpicklableError("a", "b")
 
 
@@ -68,7 +68,7 @@ async def problem(workers: WorkerPool, function: object, *arguments: object) -> 
 def test_failure_in_a_worker_is_reported() -> None:
     async def run() -> None:
         workers = WorkerPool()
-        assert await problem(workers, refuse) == ("forecast", "a and b")
+        assert await problem(workers, raise_refusal) == ("forecast", "a and b")
         kind, detail = await problem(workers, exhaust_memory)
         assert (kind, "GiB of memory" in detail) == ("forecast", True)
         assert await problem(workers, end) == ("worker", "the process that computed it ended")
@@ -106,16 +106,16 @@ async def settle() -> None:
 def test_full_queue_rejects_and_leaving_clients_free_slots() -> None:
     async def run() -> None:
         workers, clients = Waiting(workers=1, waiting=1), [Client(), Client()]
-        requests = [asyncio.create_task(workers.run(client.request, refuse)) for client in clients]
+        requests = [asyncio.create_task(workers.run(client.request, raise_refusal)) for client in clients]
         await settle()
-        assert (await problem(workers, refuse))[0] == "busy"
+        assert (await problem(workers, raise_refusal))[0] == "busy"
         clients[0].leaving.set()
         await settle()
         assert (workers.cancelled_count, requests[0].done(), requests[1].done()) == (1, True, False)
         workers.close()
         ends = await asyncio.gather(*requests, return_exceptions=True)
         assert [end.kind for end in ends if isinstance(end, Problem)] == ["stopping", "stopping"]
-        assert (await problem(workers, refuse))[0] == "stopping"
+        assert (await problem(workers, raise_refusal))[0] == "stopping"
 
     asyncio.run(run())
 

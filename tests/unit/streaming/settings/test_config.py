@@ -193,14 +193,14 @@ def test_further_clusters_differ_in_connection_and_prefix(tmp_path: Path, monkey
     )
     monkeypatch.setenv("REBALANCE_MONITOR_KAFKA__BOOTSTRAP_SERVERS", "eu:1")
     settings = load(path)
-    first, second = settings.each_cluster
+    first, second = settings.cluster_settings
     assert first is settings
     assert [cluster_settings.kafka.bootstrap_servers for cluster_settings in (first, second)] == ["eu:1", "us:1"]
     assert (second.topics.diffs, second.topics.partitions, second.slo) == ("rebalance.diffs", 7, settings.slo)
     shown = tmp_path / "shown.toml"
     shown.write_text("\n".join(as_toml(settings)))
     assert load(shown).clusters == settings.clusters
-    assert load().each_cluster == [load()]
+    assert load().cluster_settings == [load()]
 
 
 def test_all_invalid_settings_are_reported_together() -> None:

@@ -62,9 +62,9 @@ def test_conflicting_settings_are_named_without_the_secret(
             environment.setenv(f"REBALANCE_MONITOR_KAFKA__{name}", value)
     with pytest.raises(InvalidSettings, match=message) as refused:
         load()
-    chain = f"{refused.value} {refused.value.__cause__}"
-    assert "s3cret" not in chain
-    assert "typo-of-a-secret" not in chain
+    error_chain_text = f"{refused.value} {refused.value.__cause__}"
+    assert "s3cret" not in error_chain_text
+    assert "typo-of-a-secret" not in error_chain_text
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,9 @@ def test_group_starts_from_its_state_with_its_settings() -> None:
         ([member("a", instance="a", classic=False)], "uniform", "consumer", "consumer"),
     ],
 )
-def test_assignors_give_the_current_way(members: list[LiveMember], assignor: str, protocol: str, way: str) -> None:
+def test_current_protocol_is_derived_from_the_assignors(
+    members: list[LiveMember], assignor: str, protocol: str, way: str
+) -> None:
     assert baseline_of(group(*members, assignor=assignor, protocol=protocol)).way == way
 
 

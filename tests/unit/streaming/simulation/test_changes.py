@@ -102,8 +102,8 @@ def test_invalid_deploy_file_is_rejected(document: object) -> None:
 
 
 def test_exactly_one_change_is_required() -> None:
-    assert changes.single_change(None, changes.Scale(3)) == changes.Scale(3)
-    for options in ((), (None,), (changes.Scale(3), changes.Scale(4))):
+    assert changes.single_change(None, changes.ScaleChange(3)) == changes.ScaleChange(3)
+    for options in ((), (None,), (changes.ScaleChange(3), changes.ScaleChange(4))):
         with pytest.raises(BadInput, match="give exactly one of --rolling-restart"):
             changes.single_change(*options)
 
@@ -114,4 +114,4 @@ def test_twentieth_of_a_large_group_restarts_at_once() -> None:
 
     assert [event["bounce"] for event in events] == names
     assert len({event["at"] for event in events}) == 20
-    assert [changes.usual_parallel(size) for size in (1, 39, 40, 1000)] == [1, 1, 2, 50]
+    assert [changes.usual_batch_size(size) for size in (1, 39, 40, 1000)] == [1, 1, 2, 50]

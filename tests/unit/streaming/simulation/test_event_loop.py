@@ -7,7 +7,7 @@ import pytest
 
 from assignors.errors import BadInput
 from assignors.model import Topic
-from streaming.protocols.families import FAMILIES
+from streaming.protocols.families import PROTOCOL_FAMILIES
 from streaming.protocols.vocabulary import (
     CoordinatorFails,
     EventScheduled,
@@ -25,7 +25,7 @@ DAY_MS = 86_400_000
 SCENARIO_TEXT = scenario("t: 2", "at: 0, join: a", "at: 5000, leave: a")
 
 
-class EndlessRequester:
+class RequesterWithoutEnd:
     """A fake protocol: its first event schedules another at the time ``at``, which outputs a heartbeat."""
 
     name = "restless"
@@ -51,16 +51,16 @@ class EndlessRequester:
 
 def test_simulation_ends_after_a_day_plus_the_longest_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = 5000 + DAY_MS + TimingModel().scheduled_rebalance_delay_ms
-    monkeypatch.setattr(event_loop, "machine", lambda *_: EndlessRequester(limit))
+    monkeypatch.setattr(event_loop, "machine", lambda *_: RequesterWithoutEnd(limit))
     assert run_scenario(load_scenario(SCENARIO_TEXT), "eager").end == limit
-    monkeypatch.setattr(event_loop, "machine", lambda *_: EndlessRequester(limit + 1))
+    monkeypatch.setattr(event_loop, "machine", lambda *_: RequesterWithoutEnd(limit + 1))
     with pytest.raises(BadInput, match=r"^restless: the group is not stable 86700000 ms after the last"):
         run_scenario(load_scenario(SCENARIO_TEXT), "eager")
 
 
 @pytest.mark.parametrize("timeout", ["session_timeout_ms", "rebalance_timeout_ms", "scheduled_rebalance_delay_ms"])
 @pytest.mark.parametrize("timeout_ms", [DAY_MS, DAY_MS + 1, 30 * DAY_MS // 2, 2**31 - 1])
-@pytest.mark.parametrize("protocol", FAMILIES)
+@pytest.mark.parametrize("protocol", PROTOCOL_FAMILIES)
 def test_pending_timer_does_not_prevent_settling(protocol: str, timeout: str, timeout_ms: int) -> None:
     events = ("at: 0, join: a", "at: 0, join: b", "at: 30000, bounce: a, down_ms: 4000", "at: 90000, leave: b")
     text = scenario("t: 2", *events)

@@ -65,7 +65,7 @@ def test_group_keeps_its_assignor_if_the_protocol_supports_it() -> None:
     ]
 
 
-def test_rounds_are_counted_also_where_they_are_not_kept() -> None:
+def test_round_count_is_the_same_without_stored_rounds() -> None:
     way = forecast.ways("eager", None)[1]
     kept, counted = (forecast.simulate_cost(_scenario(), way), forecast.simulate_cost(_scenario(), way, rounds=False))
 

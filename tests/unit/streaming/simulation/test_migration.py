@@ -165,7 +165,7 @@ def test_migration_lists_past_restarts_of_the_group() -> None:
     records = [record.episode for record in episode_records(checkout_group())]
     assert [restart_step.kind for restart_step in recent_steps(records)] == ["rolling-restart"]
     steps_without_end = [(restart_step, None) for restart_step in recent_steps(records)]
-    (step,) = plan_migration(group(*live_members_a_and_b()), ["static"], happened=steps_without_end)["happened"]
+    (step,) = plan_migration(group(*live_members_a_and_b()), ["static"], past_steps=steps_without_end)["happened"]
     assert (step["episode"], step["rebalances"], step["downtime"], step["forecast"]) == (2, 4, None, None)
 
 

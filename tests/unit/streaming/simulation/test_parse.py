@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.simulation import builtin_scenarios
-from streaming.simulation.parse import MAX_JSON, MAX_YAML, load_scenario, parse_document
+from streaming.simulation.parse import MAX_JSON_BYTES, MAX_YAML_BYTES, load_scenario, parse_document
 from streaming.simulation.scenario import InvalidScenario
 
 JOIN = "{at: 0, join: c1, topics: [t]}"
@@ -121,8 +121,8 @@ LIMITS = {
     "two documents": "a: b\n---\nc: d",
     "NUL": "\0",
     "a list as key": "? [a]\n: b",
-    "a long file": "a" * (MAX_YAML + 1),
-    "a longer one": "{" + " " * MAX_JSON,
+    "a long file": "a" * (MAX_YAML_BYTES + 1),
+    "a longer one": "{" + " " * MAX_JSON_BYTES,
     "partitions": "topics: {t: 2000000000}\nevents: []",
     "partitions of several topics": "topics: {t: 150000, u: 150000}\nevents: []",
     "partitions later": "topics: {t: 1}\nevents: [{at: 0, partitions: {t: 2000000000}}]",

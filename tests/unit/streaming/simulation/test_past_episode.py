@@ -80,7 +80,7 @@ def test_returning_killed_group_was_down_for_its_session_too() -> None:
     assert forecast_change(replay).costs[0].worst_ms >= replay.document["session_timeout_ms"]
 
 
-def test_replay_lists_what_it_does_not_know() -> None:
+def test_replay_lists_unknown_rounds_and_a_deleted_group() -> None:
     unknown_parts = replay_episode(checkout_group(), round_count=9).start.unsure
     assert any("the group is gone" in line for line in unknown_parts)
     assert "4 of the episode's 9 rounds are known, the last ones" in unknown_parts

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streaming.protocols.families import FAMILIES
+from streaming.protocols.families import PROTOCOL_FAMILIES
 from streaming.simulation.builtin_scenarios import BUILTIN_SCENARIOS, load_builtin_scenario
 from streaming.simulation.event_loop import protocol_assignor_pairs, run_scenario
 from streaming.simulation.parse import load_scenario
@@ -70,7 +70,7 @@ def check_diff_algebra(answer: dict[str, Any], number: str) -> None:
     assert answer["rebalances"] == sum(entry["round"] == 1 for entry in answer["rounds"])
 
 
-@pytest.mark.parametrize("protocol", FAMILIES)
+@pytest.mark.parametrize("protocol", PROTOCOL_FAMILIES)
 def test_simulation_result_has_the_fields_of_the_contract(protocol: str) -> None:
     answer = as_json(run_scenario(load_scenario(CONTRACT_SCENARIO), protocol))
     assert set(answer) == {"rounds", "requests", "rebalances", "moved", "unavailableMs", "longestGapMs"}
@@ -83,7 +83,7 @@ def test_simulation_result_has_the_fields_of_the_contract(protocol: str) -> None
 
 
 @pytest.mark.parametrize("name", BUILTIN_SCENARIOS)
-@pytest.mark.parametrize("protocol", FAMILIES)
+@pytest.mark.parametrize("protocol", PROTOCOL_FAMILIES)
 def test_built_in_scenario_assigns_every_partition_repeatably(name: str, protocol: str) -> None:
     scenario = load_builtin_scenario(name)
     simulation = run_scenario(scenario, protocol)
@@ -96,11 +96,11 @@ def test_built_in_scenario_assigns_every_partition_repeatably(name: str, protoco
 
 def test_protocols_rank_as_documented_in_downtime_and_moves() -> None:
     scenario = load_builtin_scenario("rolling-restart", 6, 24)
-    total = {protocol: run_scenario(scenario, protocol).unavailable_ms for protocol in FAMILIES}
+    total = {protocol: run_scenario(scenario, protocol).unavailable_ms for protocol in PROTOCOL_FAMILIES}
     assert total["cooperative"] < total["eager"]
     assert total["consumer"] < total["eager"]
     deploy = load_builtin_scenario("deploy-static", 4, 12)
-    moved = {protocol: run_scenario(deploy, protocol).result.moved for protocol in FAMILIES}
+    moved = {protocol: run_scenario(deploy, protocol).result.moved for protocol in PROTOCOL_FAMILIES}
     assert (moved["eager"], moved["cooperative"]) == (0, 0)
     assert moved["eager-v1"] > 0
 
@@ -128,7 +128,7 @@ def test_pause_within_the_session_timeout_gives_no_rebalance() -> None:
     assert kinds == ["member.joined", "member.fenced", "member.joined"]
 
 
-@pytest.mark.parametrize("protocol", FAMILIES)
+@pytest.mark.parametrize("protocol", PROTOCOL_FAMILIES)
 def test_scenario_may_last_for_days(protocol: str) -> None:
     """A group must become stable within a day after the scenario's last event, however long the scenario lasts."""
     day_ms = 24 * 3600 * 1000
@@ -157,7 +157,7 @@ def test_duplicate_instance_id_fences_the_earlier_member() -> None:
 
 
 def test_simulation_options_give_protocol_assignor_pairs() -> None:
-    assert protocol_assignor_pairs([], []) == [(name, family.default) for name, family in FAMILIES.items()]
+    assert protocol_assignor_pairs([], []) == [(name, family.default) for name, family in PROTOCOL_FAMILIES.items()]
     assert dict(protocol_assignor_pairs(["all"], ["roundrobin", "consumer=range"])) == {
         "zookeeper": "roundrobin",
         "eager-v1": "roundrobin",
@@ -182,7 +182,7 @@ def test_simulation_document_has_a_section_per_protocol() -> None:
 
 def test_members_without_topics_count_as_members() -> None:
     text = "topics: {t: 4}\nevents: [{at: 0, join: a, topics: []}]"
-    for protocol in FAMILIES:
+    for protocol in PROTOCOL_FAMILIES:
         rounds = as_json(run_scenario(load_scenario(text), protocol))["rounds"]
         share = {"t": [0, 1, 2, 3]} if protocol == "connect" else {}  # workers run every connector
         assert [after(entry) for entry in rounds] == [{"a": share}], protocol
@@ -196,7 +196,7 @@ def test_missing_common_assignor_names_the_event() -> None:
         run_scenario(load_scenario(text), "eager")
 
 
-@pytest.mark.parametrize("protocol", FAMILIES)
+@pytest.mark.parametrize("protocol", PROTOCOL_FAMILIES)
 def test_process_ended_by_a_duplicate_instance_id_stays_ended(protocol: str) -> None:
     text = scenario(
         "t: 4",

@@ -10,7 +10,7 @@ from assignors import registry
 from assignors.assignment import as_lists
 from assignors.errors import BadInput
 from assignors.model import Member, Topic
-from streaming.protocols.vocabulary import Client, Held
+from streaming.protocols.vocabulary import Client, Owner
 from streaming.records.diffs import MemberNames
 from streaming.records.events import Holding
 from streaming.simulation import what_if
@@ -101,7 +101,7 @@ def test_new_partitions_lack_racks_and_new_members_balance() -> None:
     members = [member("a", {"t": [0, 2]}, rack_id="r1"), member("b", {"t": [1, 3]}, rack_id="r2")]
     live = group(*members)._replace(topics={"t": Topic("t", 4, racks)})
     own = what_if.preview(apply_change(live, GroupChange()), EAGER)
-    assert (own.moved, own.local) == (0, (4, 4))
+    assert (own.moved, own.rack_local_counts) == (0, (4, 4))
     change = apply_change(live, GroupChange(partitions={"t": 6}, add=("c",)))
     assert change.after.topics["t"].racks == (*racks, (), ())
     assert [member.rack_id for member in change.after.members] == ["r1", "r2", "r1"]
@@ -205,7 +205,7 @@ def test_leave_in_a_what_if_equals_the_simulated_protocol(seed: int) -> None:
         scenario = Scenario(
             topics,
             (ScenarioEvent(1, 1500, "leave", gone),),
-            tuple(Held(Client(name, tuple(topics)), owned[name], name) for name in names),
+            tuple(Owner(Client(name, tuple(topics)), owned[name], name) for name in names),
             generation=5,
         )
         result = simulate_cost(scenario, CostWay(way.protocol, way.protocol, way.assignor)).simulation.result

@@ -95,7 +95,7 @@ def test_missing_archive_or_archive_for_local_mode_is_refused(tmp_path: Path) ->
     StreamOptions("c", session=SessionOptions(master="spark://m:7077", archive=file))
 
 
-def test_a_name_that_spark_can_not_unpack_is_refused(tmp_path: Path) -> None:
+def test_archive_name_that_spark_cannot_unpack_is_refused(tmp_path: Path) -> None:
     def refusal(name: str) -> str:
         with pytest.raises(BadInput) as refused:
             StreamOptions("c", session=SessionOptions(master="spark://m:7077", archive=tmp_path / name))

@@ -38,8 +38,8 @@ def test_each_batch_has_the_last_report_of_its_buckets(reports: BucketReports, m
     _send(reports.accumulator, 0, BucketReport(5, diffs=2))  # the task was retried
     set_task_batch(monkeypatch, 8)
     _send(reports.accumulator, 0, BucketReport(9))
-    assert reports.of_batch(7) == {0: BucketReport(5, diffs=2), 1: BucketReport(0)}
-    assert (reports.of_batch(7), reports.of_batch(8)) == ({}, {0: BucketReport(9)})
+    assert reports.reports_of_batch(7) == {0: BucketReport(5, diffs=2), 1: BucketReport(0)}
+    assert (reports.reports_of_batch(7), reports.reports_of_batch(8)) == ({}, {0: BucketReport(9)})
 
 
 def test_next_batch_drops_the_reports_of_the_previous_one(
@@ -48,8 +48,8 @@ def test_next_batch_drops_the_reports_of_the_previous_one(
     for batch in (1, 2):
         set_task_batch(monkeypatch, batch)
         _send(reports.accumulator, 0, BucketReport(batch))
-    assert reports.of_batch(2) == {0: BucketReport(2)}
-    assert reports.of_batch(1) == {}
+    assert reports.reports_of_batch(2) == {0: BucketReport(2)}
+    assert reports.reports_of_batch(1) == {}
 
 
 def test_bucket_reports_are_read_while_another_thread_sends(
@@ -63,6 +63,6 @@ def test_bucket_reports_are_read_while_another_thread_sends(
     received: dict[int, BucketReport] = {}
     sender_thread.start()
     while sender_thread.is_alive():
-        received.update(reports.of_batch(1))
-    received.update(reports.of_batch(1))
+        received.update(reports.reports_of_batch(1))
+    received.update(reports.reports_of_batch(1))
     assert received == {number: BucketReport(number) for number in range(count)}

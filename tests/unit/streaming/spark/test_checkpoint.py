@@ -15,9 +15,9 @@ from assignors.errors import BadInput, OutsideFailure
 from streaming.spark import checkpoint
 from streaming.spark.checkpoint import (
     METADATA_FILE,
+    DataLossPolicy,
     LocalCheckpoint,
     Metadata,
-    OnDataLoss,
     TopicDeleted,
     rename_with_timestamp,
 )
@@ -25,7 +25,7 @@ from streaming.spark.checkpoint import (
 METADATA = Metadata("cluster", "membership", "id-1", 16)
 
 
-def claim(folder: str, metadata: Metadata, on_data_loss: OnDataLoss) -> Metadata:
+def claim(folder: str, metadata: Metadata, on_data_loss: DataLossPolicy) -> Metadata:
     with LocalCheckpoint(folder) as place:
         return checkpoint.claim(folder, place, metadata, on_data_loss)
 

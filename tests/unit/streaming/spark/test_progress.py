@@ -39,10 +39,10 @@ class Query:
     def lastProgress(self) -> Any:  # noqa: N802 - Spark's name
         return self.recentProgress[-1] if self.recentProgress else None
 
-    def run(self, *batches: int, has_run: bool = True) -> None:
+    def run(self, *batches: int, has_processed_events: bool = True) -> None:
         for batch in batches:
-            durations = {"addBatch": 1} if has_run else {"latestOffset": 2}
-            name = f"{batch}" if has_run else f"before {batch}"
+            durations = {"addBatch": 1} if has_processed_events else {"latestOffset": 2}
+            name = f"{batch}" if has_processed_events else f"before {batch}"
             self.recentProgress.append(FakeProgress(batchId=batch, timestamp=name, durationMs=durations))
             del self.recentProgress[:-4]  # Spark keeps the last 100 batches
 
@@ -60,7 +60,7 @@ def test_progress_reader_returns_each_batch_once() -> None:
     assert reader.read() == []
     query.run(2)
     assert [progress["batchId"] for progress in reader.read()] == [2]
-    query.run(3, has_run=False)
+    query.run(3, has_processed_events=False)
     assert reader.read() == [{"timestamp": "before 3"}]
     query.run(3, 4, 5)
     assert [progress["batchId"] for progress in reader.read()] == [3, 4, 5]

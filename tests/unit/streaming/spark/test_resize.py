@@ -29,7 +29,7 @@ from streaming.spark.checkpoint import (
     staging_folder,
 )
 from streaming.spark.failures import RESTORE_ADVICE
-from streaming.spark.resize import Layout, Resized, layout, resize, resize_advice
+from streaming.spark.resize import Layout, ResizeResult, layout, resize, resize_advice
 from streaming.spark.session import SessionOptions
 from tests.support.histories import Log
 
@@ -106,7 +106,7 @@ def test_resize_before_the_first_batch_changes_only_the_buckets(tmp_path: Path) 
     with pytest.raises(BadInput, match="no batch is finished; delete the folder, and start `stream` with"):
         resize(str(folder), None, 32, dry_run=False)
     done = resize(str(folder), 256, None, dry_run=True)
-    assert done == Resized(Layout(16, 2), Layout(256, 2), 0, {"before": 0, "after": 0}, None)
+    assert done == ResizeResult(Layout(16, 2), Layout(256, 2), 0, {"before": 0, "after": 0}, None)
     assert read(folder) == METADATA
     done = resize(str(folder), 256, None, dry_run=False)
     assert done.old_checkpoint is not None
@@ -197,7 +197,7 @@ def test_resize_keeps_the_old_checkpoint(tmp_path: Path) -> None:
 
 
 def test_resize_result_as_text_and_as_json(tmp_path: Path) -> None:
-    done = Resized(Layout(16, None), Layout(256, 32), 3, {"before": 9000, "after": 1200}, str(tmp_path))
+    done = ResizeResult(Layout(16, None), Layout(256, 32), 3, {"before": 9000, "after": 1200}, str(tmp_path))
     assert list(done.lines()) == [
         "buckets: 16 → 256",
         "shuffle partitions: not chosen yet → 32",
@@ -260,13 +260,16 @@ def test_resize_session_has_one_partition_for_each_bucket(
         resize_module, "blobs", lambda spark, place: old if (spark, place) == ("spark", str(folder)) else {}
     )
     monkeypatch.setattr(resize_module, "_write_state", write_state)
-    resized = resize(str(folder), buckets, 3, dry_run=dry_run)
+    resize_result = resize(str(folder), buckets, 3, dry_run=dry_run)
     assert requested_sessions == [SessionOptions(connector=False, shuffle_partitions=3)]
     sizes = sorted(map(len, resize_module.regroup_buckets(old.values(), buckets).values()))
-    assert (resized.before, resized.after, resized.groups) == (Layout(16, 1), Layout(buckets, 3), 4)
-    assert resized.largest_bytes == {"before": len(old[0]), "after": sizes[-1]}
+    assert (resize_result.before, resize_result.after, resize_result.groups) == (Layout(16, 1), Layout(buckets, 3), 4)
+    assert resize_result.largest_bytes == {"before": len(old[0]), "after": sizes[-1]}
     assert (sizes[0] < sizes[-1]) is (buckets == 4)
-    assert (resized.old_checkpoint is None, sorted(map(len, written.values()))) == (dry_run, [] if dry_run else sizes)
+    assert (resize_result.old_checkpoint is None, sorted(map(len, written.values()))) == (
+        dry_run,
+        [] if dry_run else sizes,
+    )
     assert read(folder) == (METADATA if dry_run else structs.replace(METADATA, buckets=buckets))
 
 

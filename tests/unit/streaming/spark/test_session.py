@@ -19,7 +19,7 @@ from streaming.settings.config import load
 from streaming.spark import job, session
 from streaming.spark.session import (
     SessionOptions,
-    StartStopped,
+    StartInterrupted,
     configuration,
     kafka_connector,
     keep_open_until_context_ends,
@@ -100,8 +100,8 @@ def test_start_is_aborted_when_the_program_stops() -> None:
         stop.set()
         unset_event.wait()
 
-    with pytest.raises(StartStopped):
-        session._started(start, stop)
+    with pytest.raises(StartInterrupted):
+        session._start_context(start, stop)
     unset_event.set()
 
 
@@ -184,7 +184,7 @@ def test_wheel_requires_the_oldest_supported_pyspark() -> None:
     root = Path(__file__).parents[4]
     project = tomllib.loads((root / "pyproject.toml").read_text())
     assert f"pyspark>={'.'.join(map(str, session.OLDEST_RELEASE))},<4.4" in project["project"]["dependencies"]
-    assert project["tool"]["uv"]["constraint-dependencies"] == [f"pyspark=={session.LOCKED}"]
+    assert project["tool"]["uv"]["constraint-dependencies"] == [f"pyspark=={session.LOCKED_PYSPARK}"]
 
 
 def test_a_missing_connector_names_the_release_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,6 +195,6 @@ def test_a_missing_connector_names_the_release_to_install(monkeypatch: pytest.Mo
     monkeypatch.setattr(session, "version", lambda _: "4.3.0")
     with pytest.raises(OutsideFailure, match=r"PySpark 4\.3\.0 .*pip install 'pyspark==4\.2\.0' \(not found\)"):
         kafka_connector()
-    monkeypatch.setattr(session, "version", lambda _: session.LOCKED)
+    monkeypatch.setattr(session, "version", lambda _: session.LOCKED_PYSPARK)
     with pytest.raises(DownloadFailed, match="not found"):
         kafka_connector()

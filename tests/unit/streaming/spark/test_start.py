@@ -78,10 +78,10 @@ def test_records_beyond_an_older_checkpoint_are_counted(
 
 
 def test_unreadable_heartbeats_give_no_repeated_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
+    def raise_refusal(*_: object) -> None:
         raise OutsideFailure
 
-    monkeypatch.setattr(start, "last_heartbeat", refuse)
+    monkeypatch.setattr(start, "last_heartbeat", raise_refusal)
     batch(tmp_path, 9, '{"m":{"0":4}}', "-", done=True)
     assert count_repeated_records(Settings(), str(tmp_path), "m") == 0
 

@@ -68,7 +68,7 @@ def test_job_with_available_now_writes_no_ticks() -> None:
 def test_lost_and_regained_contact_are_each_reported_once() -> None:
     supervisor = new_supervisor()
     for trouble in (None, "timed out", "timed out", None, None):
-        supervisor.set_contact(trouble)
+        supervisor.report_contact(trouble)
     assert supervisor.take_warnings() == ["no contact with Kafka (timed out): waiting for it", "Kafka answers again"]
 
 
@@ -89,10 +89,10 @@ def test_new_partitions_are_read_after_the_old_ones_ends() -> None:
     assert second.startswith("6 is not a multiple of 4")
     supervisor.set_topics(TOPICS | {"m": Identity("id-m", 6)}, 11.0)
     assert supervisor.take_warnings() == []
-    supervisor.set_ends(
+    supervisor.set_end_offsets(
         TopicEnds({0: 3}, {0: 3}), 9.0 + GROWTH_CONFIRM_SECONDS
     )  # producers may still use the old partitions
-    supervisor.set_ends(TopicEnds({0: 5}, {0: 5}), 10.0 + GROWTH_CONFIRM_SECONDS)
+    supervisor.set_end_offsets(TopicEnds({0: 5}, {0: 5}), 10.0 + GROWTH_CONFIRM_SECONDS)
     ended(supervisor, events=3)
     assert supervisor.next_action(51.0) is Action.KEEP_RUNNING
     ended(supervisor, events=5)
@@ -165,14 +165,14 @@ def test_no_record_after_an_open_transaction_is_applied() -> None:
     ended(supervisor, events=5)
     for at in (100.0, 105.0, 100.0 + REPORT_OPEN_AFTER_SECONDS):
         supervisor.add_batch({}, {}, BatchReport(at=at))  # Spark finds no new records
-        supervisor.set_ends(TopicEnds({0: 5, 1: 7}, {0: 9, 1: 7}), at)
+        supervisor.set_end_offsets(TopicEnds({0: 5, 1: 7}, {0: 9, 1: 7}), at)
         assert supervisor.reached == 100.0  # the time is reached even before Spark reports it
     assert supervisor.blocked == (0, 5)
     assert (supervisor.reached, supervisor.applied_up_to) == (100.0, 110.0)
     assert supervisor.lag == 4
     (warning,) = supervisor.take_warnings()  # the warning is given once
     assert warning.startswith("topic m: a transaction is open since offset 5 of partition 0; records after it")
-    supervisor.set_ends(TopicEnds({0: 9, 1: 7}, {0: 9, 1: 7}), 115.0)
+    supervisor.set_end_offsets(TopicEnds({0: 9, 1: 7}, {0: 9, 1: 7}), 115.0)
     assert (supervisor.blocked, supervisor.reached) == (None, 110.0)
     assert supervisor.take_warnings() == ["the open transaction has ended: the stream continues to read"]
 
@@ -180,6 +180,6 @@ def test_no_record_after_an_open_transaction_is_applied() -> None:
 def test_short_transactions_are_not_reported() -> None:
     supervisor = new_supervisor()
     for at in range(0, 60, 5):  # at each check another transaction is open
-        supervisor.set_ends(TopicEnds({0: at}, {0: at + 2}), float(at))
+        supervisor.set_end_offsets(TopicEnds({0: at}, {0: at + 2}), float(at))
     assert (supervisor.blocked, supervisor.take_warnings()) == (None, [])
     assert supervisor.lag is None

@@ -27,15 +27,15 @@ def test_only_a_larger_partition_count_starts_growth() -> None:
 def test_growth_waits_until_producers_know_the_new_partitions() -> None:
     growth = grown()
     growth.add_progress(batch(p0=50, p1=50), 100.0)
-    growth.set_ends({0: 50, 1: 50}, 99.0 + GROWTH_CONFIRM_SECONDS)
+    growth.set_end_offsets({0: 50, 1: 50}, 99.0 + GROWTH_CONFIRM_SECONDS)
     assert not growth.is_ready()
-    growth.set_ends({0: 50, 1: 50}, 100.0 + GROWTH_CONFIRM_SECONDS)
+    growth.set_end_offsets({0: 50, 1: 50}, 100.0 + GROWTH_CONFIRM_SECONDS)
     assert growth.is_ready()
 
 
 def test_the_old_partitions_are_read_to_their_end() -> None:
     growth = grown()
-    growth.set_ends({0: 60, 1: 50}, 140.0)
+    growth.set_end_offsets({0: 60, 1: 50}, 140.0)
     growth.add_progress(batch(p0=59, p1=50), 141.0)
     assert not growth.is_ready()
     growth.add_progress(batch(p0=60, p1=51), 142.0)
@@ -46,16 +46,16 @@ def test_the_old_partitions_are_read_to_their_end() -> None:
 
 def test_growth_is_ready_after_a_later_empty_trigger() -> None:
     growth = grown()
-    growth.set_ends({0: 60, 1: 50}, 140.0)
+    growth.set_end_offsets({0: 60, 1: 50}, 140.0)
     growth.add_progress({"timestamp": "…"}, 139.0)
     assert not growth.is_ready()
     growth.add_progress({"timestamp": "…"}, 141.0)
     assert growth.is_ready()
 
 
-def test_trigger_at_the_time_of_the_ends_does_not_finish_growth() -> None:
+def test_only_a_trigger_after_the_end_offsets_finishes_growth() -> None:
     growth = grown()
-    growth.set_ends({0: 60}, 140.0)
+    growth.set_end_offsets({0: 60}, 140.0)
     growth.add_progress({"timestamp": "…"}, 140.0)
     assert not growth.is_ready()
     growth.add_progress(batch(p0=10), 150.0)  # a batch with records does not count as an empty check
@@ -64,13 +64,13 @@ def test_trigger_at_the_time_of_the_ends_does_not_finish_growth() -> None:
 
 def test_second_growth_of_a_topic_needs_new_end_offsets() -> None:
     growth = grown()
-    growth.set_ends({0: 60}, 140.0)
+    growth.set_end_offsets({0: 60}, 140.0)
     assert growth.set_count(8, 600.0)
     assert (growth.target, growth.is_ready()) == (8, False)
-    growth.set_ends({0: 60}, 599.0 + GROWTH_CONFIRM_SECONDS)  # this is too early
+    growth.set_end_offsets({0: 60}, 599.0 + GROWTH_CONFIRM_SECONDS)  # this is too early
     growth.add_progress(batch(p0=60), 636.0)
     assert not growth.is_ready()
-    growth.set_ends({0: 60}, 600.0 + GROWTH_CONFIRM_SECONDS)
+    growth.set_end_offsets({0: 60}, 600.0 + GROWTH_CONFIRM_SECONDS)
     assert growth.is_ready()
     growth.finish()
     assert growth.set_count(16, 1000.0)

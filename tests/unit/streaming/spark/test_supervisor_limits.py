@@ -23,9 +23,9 @@ def test_full_small_batches_double_the_lowered_limit() -> None:
     assert (limit.has_changed(), limit.value) == (True, 96)
     limit.add_batch(40, MEGABYTE)  # the batch is not full, so no record is waiting
     assert not limit.has_changed()
-    for doubled_limit in (192, 300):
+    for expected_limit in (192, 300):
         limit.add_batch(limit.value or 0, MEGABYTE)
-        assert (limit.has_changed(), limit.value) == (True, doubled_limit)
+        assert (limit.has_changed(), limit.value) == (True, expected_limit)
     limit.add_batch(300, MEGABYTE)
     assert not limit.has_changed()
 

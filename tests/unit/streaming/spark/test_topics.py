@@ -18,25 +18,25 @@ TOPIC = SETTINGS.topics.ticks
 
 def test_a_tick_is_a_record_with_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka = MemoryKafka(monkeypatch)
-    ticking = TickTopic(SETTINGS)
+    ticks = TickTopic(SETTINGS)
     before = int(time.time() * 1000)
-    ticking.tick()
-    ticking.tick()
+    ticks.tick()
+    ticks.tick()
     first, second = (int(message.value() or b"") for message in kafka.records(TOPIC))
     assert before <= first <= second <= int(time.time() * 1000)
 
 
 def test_tick_is_sent_without_waiting_for_delivery(monkeypatch: pytest.MonkeyPatch) -> None:
     MemoryKafka(monkeypatch)
-    ticking = TickTopic(SETTINGS)
+    ticks = TickTopic(SETTINGS)
     waits: list[float] = []
-    monkeypatch.setattr(ticking._producer.client, "poll", waits.append)
-    ticking.tick()
+    monkeypatch.setattr(ticks._producer.client, "poll", waits.append)
+    ticks.tick()
     assert waits == [0, 0]
 
 
 def test_undelivered_tick_raises_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka = MemoryKafka(monkeypatch)
-    ticking = TickTopic(SETTINGS)
+    ticks = TickTopic(SETTINGS)
     kafka.fail("produce", KafkaError(KafkaError._TRANSPORT, "away"))
-    ticking.tick()
+    ticks.tick()

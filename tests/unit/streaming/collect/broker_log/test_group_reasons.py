@@ -251,7 +251,7 @@ def _line_at(seconds: int, line: str) -> str:
 
 
 @pytest.mark.parametrize(("seconds", "moved"), [(31, True), (90, True), (91, False), (3_000, False)])
-def test_sessions_ended_after_a_move_are_reported_with_it(seconds: int, *, moved: bool) -> None:
+def test_sessions_expired_after_coordinator_move_have_that_cause(seconds: int, *, moved: bool) -> None:
     failed = f"{_PREFIX}Member a-1 in group g has failed, removing it from the group."
     expired_lines = (
         f"{_PREFIX}Preparing to rebalance group g in state PreparingRebalance with old generation 1 "

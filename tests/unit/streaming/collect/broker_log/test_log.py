@@ -21,7 +21,7 @@ def read(*lines: str) -> BrokerLog:
 def test_read_understood_and_undated_lines_are_counted() -> None:
     log = read("started", f"[2024-05-01 10:00:00] INFO {STABILIZED.format(1)}", STABILIZED.format(2), "group of others")
     counts = log.counts
-    assert (counts.read, counts.understood, counts.undated, counts.problem()) == (4, 2, 1, None)
+    assert (counts.read, counts.understood_messages, counts.undated_lines, counts.problem()) == (4, 2, 1, None)
 
 
 def test_many_lines_of_another_log_are_reported_with_an_example() -> None:

@@ -34,7 +34,7 @@ def assigned(at: str) -> str:
     return line(at, "Assignment received from leader m-1 for group g for generation 5. The group has 2 members.")
 
 
-def without_time(text: str) -> str:
+def remove_timestamp(text: str) -> str:
     return text.partition("] ")[2]
 
 
@@ -86,7 +86,7 @@ def test_member_that_rejoins_by_itself_stopped_before(reasons: tuple[str, ...]) 
         (assigned("05,000"),),
         (prepare_line("01,000"), stabilized_line("04,900")),
         (prepare_line("01,000", REJOINED), assigned("05,000")),
-        (without_time(prepare_line("01,000")), without_time(stabilized_line("04,900")), assigned("05,000")),
+        (remove_timestamp(prepare_line("01,000")), remove_timestamp(stabilized_line("04,900")), assigned("05,000")),
         (prepare_line("99,000"), assigned("05,000")),
     ],
 )

@@ -79,11 +79,11 @@ def remove_line(member: str, reason: str, old: int) -> str:
 
 def test_kafka_3_3_logs_a_leave_after_the_next_generation() -> None:
     """GroupCoordinator.scala logs a leave once the group is empty or the remaining members have rejoined."""
-    closed, expired_reason = "the consumer is being closed", "consumer poll timeout has expired."
+    closed, poll_timeout_reason = "the consumer is being closed", "consumer poll timeout has expired."
     log = read(
         *scala_log_lines(
-            remove_line("a", expired_reason, 16),
-            left("a", expired_reason),
+            remove_line("a", poll_timeout_reason, 16),
+            left("a", poll_timeout_reason),
             "Stabilized group g generation 17 (__consumer_offsets-7) with 2 members",
             left("b", closed),
             remove_line("c", closed, 17),
@@ -98,7 +98,7 @@ def test_kafka_3_3_logs_a_leave_after_the_next_generation() -> None:
         [("member.left", ["c"])],
         [("member.joined", ["d"])],
     ]
-    assert expired_reason in log.evidence("g", 17)[0].reason
+    assert poll_timeout_reason in log.evidence("g", 17)[0].reason
 
 
 def test_reasons_belong_to_one_generation_without_its_line() -> None:
@@ -178,7 +178,7 @@ def test_old_coordinator_load_voids_the_rebalance_under_way() -> None:
 
 
 @pytest.mark.parametrize(
-    "wording",
+    "log_template",
     [
         pytest.param("error when storing group assignment during SyncGroup (member: c-a)", id="2.1 to 2.8"),
         pytest.param("Error when storing group assignment during SyncGroup (member: c-a)", id="3.0 to 3.3"),
@@ -192,9 +192,11 @@ def test_old_coordinator_load_voids_the_rebalance_under_way() -> None:
         ),
     ],
 )
-def test_failed_appends_name_their_generation(wording: str) -> None:
+def test_failed_appends_name_their_generation(log_template: str) -> None:
     """The log line names the leader, which did not cause the failed append."""
-    log = read(*scala_log_lines(prepare_line(16, wording), "Stabilized group g generation 17 (__consumer_offsets-7)"))
+    log = read(
+        *scala_log_lines(prepare_line(16, log_template), "Stabilized group g generation 17 (__consumer_offsets-7)")
+    )
     (item,) = log.evidence("g", 17)
     assert (item.kind, item.generation, item.member_ids) == (UNDELIVERED, 16, [])
-    assert item.reason == f"generation 16 was not delivered: {wording}"
+    assert item.reason == f"generation 16 was not delivered: {log_template}"

@@ -67,7 +67,7 @@ def test_twenty_unusable_records_alone_mean_another_system() -> None:
 
 def test_unusable_records_among_usable_ones_are_dead_letters() -> None:
     check = LayoutCheck()
-    check.used()
+    check.mark_used()
     for _ in range(100):
         check.refused(KEY, b"?", MalformedRecord("bad"))
 

@@ -136,7 +136,7 @@ def test_assignor_is_the_one_that_most_members_name() -> None:
 GENERATION = GroupObserved(group_id="", timestamp=0, members=[], generation=3, protocol="range")
 
 
-def group_after(*records: ClassicGroup | GroupRecordPart) -> CoordinatedGroup:
+def apply_records(*records: ClassicGroup | GroupRecordPart) -> CoordinatedGroup:
     group = CoordinatedGroup()
     for record in records:
         group.apply(record)
@@ -145,7 +145,7 @@ def group_after(*records: ClassicGroup | GroupRecordPart) -> CoordinatedGroup:
 
 def test_classic_group_with_consumer_records_has_both_states() -> None:
     epoch = GroupRecordPart("g", "consumer", "epoch", 4)
-    both = group_after(ClassicGroup("g", GENERATION), epoch)
+    both = apply_records(ClassicGroup("g", GENERATION), epoch)
     assert both == CoordinatedGroup(GENERATION, EpochGroup("consumer", epoch=4))
     both.apply(ClassicGroup("g", None))
     assert both == CoordinatedGroup(epoch_group=EpochGroup("consumer", epoch=4))
@@ -154,7 +154,7 @@ def test_classic_group_with_consumer_records_has_both_states() -> None:
 
 
 def test_a_tombstone_of_another_kind_changes_nothing() -> None:
-    group = group_after(GroupRecordPart("g", "share", "epoch", 4), GroupRecordPart("g", "consumer", "epoch", None))
+    group = apply_records(GroupRecordPart("g", "share", "epoch", 4), GroupRecordPart("g", "consumer", "epoch", None))
     assert group.epoch_group is not None
     assert group.epoch_group.epoch == 4
 

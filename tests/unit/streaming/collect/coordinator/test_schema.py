@@ -8,7 +8,7 @@ import pytest
 from streaming.collect.coordinator.schema import Field, MalformedRecord, Reader, Value, strings, structs
 from tests.support.offsets_topic import string
 
-VALUE = Value(
+SCHEMA_OF_VALUE = Value(
     "ThingValue",
     (
         Field("id", Reader.int32, "number"),
@@ -43,7 +43,7 @@ def names(*texts: str) -> bytes:
     ],
 )
 def test_record_fields_depend_on_the_version(data: bytes, expected: dict[str, Any]) -> None:
-    assert VALUE.read(data) == expected
+    assert SCHEMA_OF_VALUE.read(data) == expected
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_record_fields_depend_on_the_version(data: bytes, expected: dict[str, An
 )
 def test_refused_fields_are_named(data: bytes, message: str) -> None:
     with pytest.raises(MalformedRecord) as error:
-        VALUE.read(data)
+        SCHEMA_OF_VALUE.read(data)
 
     assert str(error.value) == message
 

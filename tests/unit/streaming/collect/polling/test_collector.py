@@ -189,7 +189,7 @@ def publish(kafka: MemoryKafka, data: GroupObserved | GroupDeleted) -> None:
     kafka.append(TOPIC, value, key=key, partition=place, headers=headers)
 
 
-def snapshot_by_offsets(generation: int, shares: dict[str, list[tuple[str, int]]]) -> GroupObserved:
+def snapshot_from_offsets_topic(generation: int, shares: dict[str, list[tuple[str, int]]]) -> GroupObserved:
     members = [
         ObservedMember(
             member_id=name,
@@ -209,13 +209,13 @@ def test_events_of_the_offsets_collector_are_not_repeated(kafka: MemoryKafka) ->
     kafka.groups["g"] = group("g", shares=ONE_MEMBER)
     with PollingThread() as polling:
         eventually(lambda: published(kafka) == FIRST_EVENTS)
-        publish(kafka, snapshot_by_offsets(7, ONE_MEMBER))
+        publish(kafka, snapshot_from_offsets_topic(7, ONE_MEMBER))
         polling.await_descriptions(5)
         kafka.groups["g"] = group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})
         polling.await_descriptions()
         kafka.groups["g"] = group("g", shares=TWO_MEMBERS)
         polling.await_descriptions(5)
-        publish(kafka, snapshot_by_offsets(8, TWO_MEMBERS))
+        publish(kafka, snapshot_from_offsets_topic(8, TWO_MEMBERS))
         polling.await_descriptions(5)
         del kafka.groups["g"]
         eventually(lambda: polling.figure("groups") == 1)
@@ -249,7 +249,7 @@ def test_answer_older_than_offsets_collector_is_ignored(kafka: MemoryKafka, monk
         ):
             wait_for_requests(kafka, "list_consumer_groups", "describe g")
             kafka.groups["g"] = group("g", shares=TWO_MEMBERS)
-            publish(kafka, snapshot_by_offsets(number, TWO_MEMBERS))
+            publish(kafka, snapshot_from_offsets_topic(number, TWO_MEMBERS))
             eventually(lambda: has_read_all(kafka))
             kafka.answer(groups_before)
             polling.await_descriptions(8)
@@ -296,7 +296,7 @@ def test_polling_takes_over_from_silent_offsets_collector(
     kafka.groups["g"] = group("g", shares=ONE_MEMBER)
     with PollingThread():
         eventually(lambda: published(kafka) == FIRST_EVENTS)
-        publish(kafka, snapshot_by_offsets(7, ONE_MEMBER))
+        publish(kafka, snapshot_from_offsets_topic(7, ONE_MEMBER))
         kafka.groups["g"] = group("g", shares=TWO_MEMBERS)
         eventually(lambda: len(published(kafka)) == 4)
     assert published(kafka)[3] == ("group.observed", (8, {"a": {"t": [0]}, "b": {"t": [1]}}))

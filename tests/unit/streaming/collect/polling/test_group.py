@@ -69,7 +69,7 @@ def numbers(*responses: GroupObserved) -> list[int | None]:
     ]
 
 
-A_OWNS_ALL, B_OWNS_NONE = member("a", [0, 1, 2, 3, 4, 5]), member("b", [])
+A_OWNS_ALL, B_OWNS_NOTHING = member("a", [0, 1, 2, 3, 4, 5]), member("b", [])
 A_OWNS_HALF, B_OWNS_HALF = member("a", [0, 1, 2]), member("b", [3, 4, 5])
 
 
@@ -268,7 +268,7 @@ def test_restarted_collector_continues_without_repeats(responses: tuple[GroupObs
     events = polled(*responses)[1]
     group = resumed(events[-1])
     assert polled(responses[-1], group=group)[1] == []
-    more = classic("Stable", A_OWNS_ALL, B_OWNS_NONE), consumer("Stable", member("c", [0], [0]))
+    more = classic("Stable", A_OWNS_ALL, B_OWNS_NOTHING), consumer("Stable", member("c", [0], [0]))
     wanted = next(response for response in more if response.group_protocol == responses[0].group_protocol)
     (event,) = polled(wanted, group=group)[1]
     assert event.id == polled(*responses, wanted)[1][-1].id

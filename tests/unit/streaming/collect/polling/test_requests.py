@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError, TopicPartition, admin
 
 from streaming.collect.polling import requests
-from streaming.collect.polling.requests import GroupListing, GroupRequests, ListedState, Unanswered, answer, listing
+from streaming.collect.polling.requests import GroupListing, GroupRequests, ListedState, NoAnswer, answer, listing
 from streaming.records.events import GroupObserved, ObservedMember
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka, group
@@ -102,7 +102,7 @@ def test_each_request_gets_an_answer(kafka: MemoryKafka) -> None:
     assert list(group_requests.replies(1)) == [
         GroupListing((ListedState("a", "Stable", 2), ListedState("b", "Stable", 2))),
         stable_snapshot("a"),
-        Unanswered("b", NO_COORDINATOR_ERROR),
+        NoAnswer("b", NO_COORDINATOR_ERROR),
     ]
     assert not group_requests.is_pending(None)
     assert list(group_requests.replies(0)) == []
@@ -133,7 +133,7 @@ def test_impossible_assignment_of_a_leader_is_ignored(kafka: MemoryKafka, place:
     group_requests = GroupRequests(SETTINGS)
     group_requests.describe(["bad", "good"])
     refused, answered = group_requests.replies(1)
-    assert isinstance(refused, Unanswered)
+    assert isinstance(refused, NoAnswer)
     assert (refused.group_id, refused.error.name(), refused.error.str()) == ("bad", "INVALID_RECORD", message)
     assert answered == stable_snapshot("good")
 
@@ -144,7 +144,7 @@ def test_unreadable_assignment_does_not_replace_the_client(kafka: MemoryKafka) -
     client = group_requests._admin
     group_requests.describe(["g"])
     (refused,) = group_requests.replies(1)
-    assert isinstance(refused, Unanswered)
+    assert isinstance(refused, NoAnswer)
     assert (refused.error.name(), refused.error.str()) == ("INVALID_RECORD", "a member's assignment can't be read")
     assert group_requests._admin is client
 
@@ -174,7 +174,7 @@ def test_replacement_client_repeats_open_requests(kafka: MemoryKafka, clock: Clo
     kafka.is_silent = False
     assert list(group_requests.replies(0)) == []
     clock.now = 2.5
-    assert list(group_requests.replies(0)) == [Unanswered("a", KafkaError(KafkaError._TIMED_OUT))]
+    assert list(group_requests.replies(0)) == [NoAnswer("a", KafkaError(KafkaError._TIMED_OUT))]
     replies = [GroupListing((ListedState("a", "Stable", 2), ListedState("b", "Stable", 2))), stable_snapshot("b")]
     assert list(group_requests.replies(1)) == replies
     assert not group_requests.is_pending(None)
@@ -213,7 +213,7 @@ def test_list_request_without_an_answer_times_out(kafka: MemoryKafka, clock: Clo
     clock.now = 19.5
     assert (list(group_requests.replies(0)), group_requests.is_pending(None)) == ([], True)
     clock.now = 20.0
-    assert list(group_requests.replies(0)) == [Unanswered(None, KafkaError(KafkaError._TIMED_OUT))]
+    assert list(group_requests.replies(0)) == [NoAnswer(None, KafkaError(KafkaError._TIMED_OUT))]
     assert not group_requests.is_pending(None)
 
 
@@ -230,7 +230,7 @@ def test_a_broker_that_refuses_has_answered(kafka: MemoryKafka) -> None:
     group_requests = GroupRequests(SETTINGS)
     kafka.fail("describe a", NO_COORDINATOR_ERROR)
     group_requests.describe(["a"])
-    assert list(group_requests.replies(1)) == [Unanswered("a", NO_COORDINATOR_ERROR)]
+    assert list(group_requests.replies(1)) == [NoAnswer("a", NO_COORDINATOR_ERROR)]
     assert len(kafka.admins) == 1
 
 

@@ -31,7 +31,7 @@ def test_budget_refills_evenly_and_is_not_saved() -> None:
     for number in range(100):
         schedule.add(f"g{number}", 1, 0.0)
     assert [len(schedule.take(now)) for now in (0.0, 0.0, 0.5, 60.0)] == [10, 0, 5, 10]
-    schedule.spend(5, 60.0)
+    schedule.deduct_requests(5, 60.0)
     assert (schedule.pause(60.0, inf), len(schedule.take(60.5)), schedule.pause(60.5, inf)) == (0.2, 0, 0.05)
 
 
@@ -116,7 +116,7 @@ def test_request_budget_polls_the_longest_overdue_groups_first() -> None:
     assert schedule.pause(0.0, inf) == 0.05
     assert schedule.take(0.5) == ["c"]
     assert schedule.overdue(0.5) == 0.5
-    schedule.spend(1, 0.5)
+    schedule.deduct_requests(1, 0.5)
     assert schedule.pause(0.6, inf) == pytest.approx(0.15)
     assert schedule.take(0.6) == []
     assert schedule.take(2.0) == ["d", "e"]

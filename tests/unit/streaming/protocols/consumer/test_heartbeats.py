@@ -20,7 +20,7 @@ def test_consumer_member_sees_a_change_at_its_next_heartbeat(left: int, noticed_
     assert played(text, "consumer")["rounds"][-1]["at"] == noticed_ms
 
 
-def test_static_member_back_early_counts_as_alive_until_its_stop() -> None:
+def test_early_returning_static_member_has_no_second_expiry() -> None:
     driver = StateMachineDriver("consumer", topics(t=2))
     client = Client("a", ("t",), "i-a")
     driver.apply(Start(0, (client,)))
