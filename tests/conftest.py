@@ -6,14 +6,15 @@ import os
 from collections.abc import Iterator, Sequence
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.support.kafka import Kafka, kafka_under_test
 
 # The same examples for everyone who waits on CI; new ones for whoever works on the code. No example is too slow
 # on a busy machine.
-settings.register_profile("ci", derandomize=True, deadline=None)
-settings.register_profile("work", deadline=None, print_blob=True)
+untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", untimed, derandomize=True)
+settings.register_profile("work", untimed, print_blob=True)
 # JVMs of tests live for seconds: to compile thoroughly takes them longer than it saves.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 settings.load_profile("ci" if os.environ.get("CI") else "work")
