@@ -268,7 +268,7 @@ def read(paths: list[str], suffix: str = ".py") -> dict[Path, str]:
 def main() -> None:
     """Print violations of the language rules, their counts by package, or a random sample of names and docstrings."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", maxsplit=1)[0])
-    parser.add_argument("paths", nargs="*", default=DEFAULT_PATHS, metavar="PATH", help="files or folders")
+    parser.add_argument("paths", nargs="*", default=DEFAULT_PATHS, metavar="PATH", help="files or folders to check")
     parser.add_argument("--check", action="store_true", help="apply only the rules that `make check` enforces")
     parser.add_argument("--summary", action="store_true", help="counts by package and rule")
     parser.add_argument(

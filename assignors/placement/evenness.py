@@ -140,7 +140,7 @@ class _ImprovedPlacement:
         candidates = list(self.leaders)
         while candidates:
             source = max(candidates, key=self.leaders.__getitem__)
-            leader_moves = self._move_path(source, led_partitions)
+            leader_moves = self._leadership_moves(source, led_partitions)
             if not leader_moves:
                 candidates.remove(source)
             for partition, target in leader_moves:
@@ -153,7 +153,9 @@ class _ImprovedPlacement:
         changed = [(partition, leader) for partition, leader in first.items() if self.lists[partition][0] != leader]
         return [Move(partition, leader, self.lists[partition][0]) for partition, leader in changed]
 
-    def _move_path(self, source: int, led_partitions: Mapping[int, Iterable[Partition]]) -> list[tuple[Partition, int]]:
+    def _leadership_moves(
+        self, source: int, led_partitions: Mapping[int, Iterable[Partition]]
+    ) -> list[tuple[Partition, int]]:
         """Return a shortest chain of leadership moves, last first, to a broker with at least two leaderships fewer."""
         moves_by_broker: dict[int, list[tuple[Partition, int]]] = {source: []}
         queue = deque([source])

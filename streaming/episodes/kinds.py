@@ -292,9 +292,9 @@ def _doubt_text(state: EpisodeState, seen: MemberChanges) -> str:
     if any(member.by in UNSURE for member in seen.returned):
         return "members were matched by names that other members may share"
     # Under KIP-848 each process generates its member id; under the classic protocol each join gives a new one.
-    is_new_id_proof = state.protocol != "classic"
+    does_id_change_prove_restart = state.protocol != "classic"
     left = [member for member in seen.returned if member.how == "left"]
-    if not all(member.is_new_process or (is_new_id_proof and member.by != MEMBER_KEY) for member in left):
+    if not all(member.is_new_process or (does_id_change_prove_restart and member.by != MEMBER_KEY) for member in left):
         return _UNEXPLAINED_LEAVE
     if any(member.how == "gone" for member in seen.returned):
         return "no evidence shows whether members that came back were restarted or crashed"

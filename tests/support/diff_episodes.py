@@ -26,7 +26,7 @@ _DELETED: Final = "group.deleted"
 
 
 class QuietNote(NamedTuple):
-    """Note that the quiet time has passed; ``after``: id of the last note before it."""
+    """A note: the quiet time has passed; ``after``: id of the last note before it."""
 
     after: str
 

@@ -68,7 +68,7 @@ def group_history(group: RealGroup) -> GroupHistory:
     )
 
 
-def advised_play(scenario: Scenario) -> Play[AdvisedGroup]:
+def play_of_scenario(scenario: Scenario) -> Play[AdvisedGroup]:
     """Return a play (a test of one real group) of a scenario; its result has the group's history after the scenario."""
 
     def run(group: RealGroup) -> AdvisedGroup:

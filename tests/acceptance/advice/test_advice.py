@@ -12,7 +12,7 @@ from concurrent.futures import Future
 import pytest
 
 from streaming.advice.rules import RULES, advise, reaches_severity
-from tests.acceptance.advice.advised_group import AdvisedGroup, advised_play, playing_groups
+from tests.acceptance.advice.advised_group import AdvisedGroup, play_of_scenario, playing_groups
 from tests.acceptance.advice.cases import CASES, Case, find_advice, write_table, wrong_evidence
 from tests.acceptance.advice.faults import GROUPS, HEALTHY
 
@@ -28,7 +28,7 @@ def played(
     cases = [item.callspec.params["case"] for item in items if "case" in item.callspec.params]
     wanted = {name for case in cases for name in (case.faulty, case.twin)}
     wanted |= {item.callspec.params["name"] for item in items if "name" in item.callspec.params}
-    plays = {name: advised_play(scenario) for name, scenario in GROUPS.items() if name in wanted}
+    plays = {name: play_of_scenario(scenario) for name, scenario in GROUPS.items() if name in wanted}
     with playing_groups(plays, tmp_path_factory.mktemp("advice")) as groups:
         yield groups
         if os.environ.get("WRITE_ADVICE"):

@@ -69,7 +69,7 @@ def missing_assignments(group: RealGroup, view: str) -> list[str]:
 
 
 def unexpected_incidents(group: RealGroup, view: str) -> list[str]:
-    """Return descriptions of wrong incidents in the reports of the data source ``view``; all storms must have ended."""
+    """Return a text if the incidents that the source ``view`` reported are not the expected ones."""
     if not group.kill_times:
         kinds, wanted = [incident.kind for incident in group.incidents(view)], [*group.expected_incidents]
         # Kinds that only the coordinator's log shows may be missing in other views; no view may add one.

@@ -1,4 +1,4 @@
-"""Histories of Connect clusters with the decisions of a released leader, whose version the file's first line names."""
+"""Connect clusters over time, with the decisions of Kafka's own leader; the first line of a file names its version."""
 
 from __future__ import annotations
 

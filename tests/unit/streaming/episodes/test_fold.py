@@ -124,7 +124,7 @@ def test_partition_returned_to_its_last_owner_has_not_moved() -> None:
     assert episode_state(builder).moved == {}
 
 
-def test_endless_storm_is_written_as_ended_record() -> None:
+def test_endless_storm_keeps_bounded_rounds_and_evidence() -> None:
     builder = DiffBuilder(2).join("a@h#0")
     for number in range(MOST_ROUNDS):
         evidence = Evidence(source="coordinator-log", reason=f"reason {number}")

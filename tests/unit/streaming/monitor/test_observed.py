@@ -61,7 +61,7 @@ def test_second_cooperative_round_has_the_cause_of_the_first() -> None:
     assert rounds[2].cause == rounds[1].cause
 
 
-def test_each_eager_generation_is_a_first_round() -> None:
+def test_each_eager_generation_has_only_round_one() -> None:
     log = Log()
     events = [
         log.observe(1, {"c1": {"t": [0, 1]}}),
