@@ -138,9 +138,9 @@ class _Reasons:
             return "no-metadata", f"{topic} has no metadata: deleted, or not visible"
         if partition >= count:
             return "no-such-partition", f"{topic} has {count} partitions: dropped"
-        return self._taken_reason(member, topic, partition)
+        return self._reason_for_new_owner(member, topic, partition)
 
-    def _taken_reason(self, member: Member, topic: str, partition: int) -> tuple[str, str]:
+    def _reason_for_new_owner(self, member: Member, topic: str, partition: int) -> tuple[str, str]:
         group = self.group
         after = group.owners.get(topic, {}).get(partition, "nobody")
         if self._assignor in ("range", "roundrobin"):

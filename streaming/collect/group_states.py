@@ -32,7 +32,7 @@ class RebalancingGroups(NamedTuple):
 
 
 class GroupStates(Closeable):
-    """Requests rebalancing groups in a background thread; repeats requests while the cluster does not answer."""
+    """Lists the rebalancing groups in a background thread; repeats requests while the cluster does not answer."""
 
     def __init__(self, settings: KafkaSettings, is_wanted: Callable[[str], bool]) -> None:
         self._settings, self._is_wanted_group = settings, is_wanted

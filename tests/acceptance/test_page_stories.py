@@ -255,9 +255,9 @@ def test_rounds_are_in_bands_that_collapse_to_their_story(shown: StoryPage) -> N
     expect(bands.last.locator(".round")).to_have_count(1)
     page.get_by_role("button", name="Fold all").click()
     expect(page.locator(".round")).to_have_count(0)
-    box = bands.first.bounding_box()
-    assert box is not None
-    assert box["height"] < 50
+    bounds = bands.first.bounding_box()
+    assert bounds is not None
+    assert bounds["height"] < 50
 
     # A link to a round unfolds its episode; new rounds join their own band.
     page.get_by_role("button", name="Unfold all").click()
@@ -445,9 +445,9 @@ def test_partitions_that_moved_come_first_in_a_large_group(shown: StoryPage) -> 
     expect(order).to_have_value("moves")
 
     def first_row() -> Locator:
-        box = page.locator(".stage canvas").bounding_box()
-        assert box is not None
-        page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 50)
+        bounds = page.locator(".stage canvas").bounding_box()
+        assert bounds is not None
+        page.mouse.move(bounds["x"] + bounds["width"] * 0.9, bounds["y"] + 50)
         return page.locator(".tip b")
 
     expect(first_row()).to_have_text(f"t / {last}")

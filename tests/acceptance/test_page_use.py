@@ -186,12 +186,12 @@ def test_timeline_zooms_by_button_key_and_mouse(page: Page, url: str) -> None:
     page.keyboard.press("ArrowLeft")
     expect(page.locator(".round[data-selected]")).not_to_have_attribute("data-seq", newest or "")
     expect(canvas).to_have_attribute("aria-valuetext", re.compile("moved"))
-    box = canvas.bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 60)
+    bounds = canvas.bounding_box()
+    assert bounds is not None
+    page.mouse.move(bounds["x"] + bounds["width"] * 0.7, bounds["y"] + 60)
     expect(page.locator(".tip")).to_contain_text("orders.events / ")
     page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 60)
+    page.mouse.move(bounds["x"] + bounds["width"] * 0.9, bounds["y"] + 60)
     page.mouse.up()
     page.wait_for_url(re.compile(r"from="))
 
@@ -199,9 +199,9 @@ def test_timeline_zooms_by_button_key_and_mouse(page: Page, url: str) -> None:
 def test_a_phone_folds_rows_and_diffs_and_scrolls_down_only(page: Page, url: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     row = page.locator(".grid-row:not([hidden])").first
-    box = row.bounding_box()
-    assert box is not None
-    assert box["height"] > 50
+    bounds = row.bounding_box()
+    assert bounds is not None
+    assert bounds["height"] > 50
     assert "moved" in page.evaluate("getComputedStyle(document.querySelector('.moved span'), '::after').content")
     page.locator(".grid-body").evaluate("body => body.scrollTop = 1e6")
     expect(page.locator(".grid-row[aria-rowindex='120']")).to_be_in_viewport()

@@ -109,7 +109,7 @@ def _log(case: Case) -> None:
         assert codec.decode_event(key, value, codec.ce_attributes(headers)).data == data
 
 
-def _log_seeds() -> Iterator[Case]:
+def _coordinator_log_seeds() -> Iterator[Case]:
     lines = (offsets_topic.GOLDEN / "coordinator-4.3.1.log").read_bytes().splitlines()
     yield from ([line] for line in lines)
     yield from (lines[at : at + 12] for at in range(0, len(lines), 6))
@@ -122,5 +122,5 @@ _LOG_WORDS = (
 )
 TARGETS = (
     FuzzTarget("offsets-topic", _records, _record_seeds, 3, _generations() | split_group_records(), _FUZZ_WORDS),
-    FuzzTarget("coordinator-log", _log, _log_seeds, words=_LOG_WORDS),
+    FuzzTarget("coordinator-log", _log, _coordinator_log_seeds, words=_LOG_WORDS),
 )

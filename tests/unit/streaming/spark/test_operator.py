@@ -1,4 +1,4 @@
-"""The operator without a JVM: Spark's columns become records, and the bucket's writes become rows."""
+"""Tests of the stateful function without a JVM: input columns become records, and output records become rows."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ def test_stop_bounds_apply_only_to_the_record_after_their_phase() -> None:
     assert log.phases.stops("g", 5, MINUTE_START_MS + 5_020) is None
 
 
-def test_whole_seconds_are_bounds_in_whole_seconds() -> None:
+def test_log_times_without_ms_bound_a_stop_by_whole_seconds() -> None:
     lines = [
         text.replace(",000]", "]").replace(",900]", "]") for text in (prepare_line("01,000"), stabilized_line("04,900"))
     ]
