@@ -178,7 +178,7 @@ class TopicReader(Closeable):
             self._unread_partitions.discard(place)
             if message.offset() is not None and place in self._positions:
                 self._set_position(place, max(self._positions[place], message.offset() or 0))
-        elif name.endswith("_AUTHORIZATION_FAILED"):
+        elif name in ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"):
             raise NoPermission(denial(self._kafka, Permission("Read", topic or ""), "which this program must"))
         elif error.fatal():
             raise TopicUnreadable(f"topic {topic or ', '.join(self.topics)}: {error.str()}")

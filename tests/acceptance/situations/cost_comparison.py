@@ -9,8 +9,6 @@ from functools import reduce
 from statistics import median
 from typing import Final, NamedTuple
 
-from tests.acceptance.situations.measured_costs import RecordTimesByPartition, TrueCost, measured_costs, total
-
 from streaming.episodes import cost
 from streaming.episodes.downtime import Outage
 from streaming.episodes.fold import cost_of_episode
@@ -25,6 +23,7 @@ from streaming.records.events import Event
 from tests.acceptance.situations.best_costs import best_cost, read_commits
 from tests.acceptance.situations.cost_groups import QUIET_TIME_MS, has_steady_traffic
 from tests.acceptance.situations.groups import AppliedChanges, Place
+from tests.acceptance.situations.true_costs import RecordTimesByPartition, TrueCost, measured_costs, total
 from tests.support.pure_stream import SINKS
 
 _NO_COST: Final[Bounds] = (0, 0)

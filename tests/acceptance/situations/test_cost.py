@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
-from tests.acceptance.situations.measured_costs import record_times
 
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import ensure_topics
@@ -25,6 +24,7 @@ from tests.acceptance.situations import cost_table
 from tests.acceptance.situations.comparison import EVIDENCE
 from tests.acceptance.situations.cost_comparison import ComparedCost, compared, summary
 from tests.acceptance.situations.cost_groups import CLIENTS, change_all_groups
+from tests.acceptance.situations.true_costs import record_times
 from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.support.kafka import LONG_BROKER_SESSION, PROPERTIES, unique_name
 from tests.support.live_stream import LiveStream

@@ -189,7 +189,7 @@ class BrokerScenario:
         self._end(event.member, "REMAIN_IN_GROUP", crash=True)
         del self.live[event.member]
 
-    def _bounce_member(self, event: ScenarioEvent) -> None:
+    def _bounce(self, event: ScenarioEvent) -> None:
         topics = self.live.pop(event.member)
         static = event.member in self.instances
         self._end(event.member, "DEFAULT", crash=False)
