@@ -182,7 +182,8 @@ class Freshness(NamedTuple):
 def compute_freshness(newest: Iterable[TrackedHeartbeat], now: float, last_contact: float, limits: Limits) -> Freshness:
     """Return the freshness of the data by the newest heartbeat of each component.
 
-    ``now``: time of the reader's monotonic clock, seconds. ``contact``: since when the reader has read all heartbeats.
+    ``now``: time of the reader's monotonic clock, seconds. ``last_contact``: the time at which it had last read all
+    heartbeats.
     """
     states = [(tracked, _component_state(tracked, now, last_contact, limits)) for tracked in newest]
     is_known = all(state is not None for _, state in states)

@@ -118,7 +118,7 @@ class Holdings:
 
     ``shares`` and their ``sizes``: by position of the member. ``partitions``: all owned ones. ``contested_claims``: the
     claimants of each partition with several claims. ``doubly_claimed``: partitions with two claims of one
-    generation. ``oversized``: topics with claims above the partition count. ``lost``: the member that must give up a
+    generation. ``large_topics``: topics with claims above the partition count. ``lost``: the member that must give up a
     partition, by topic and partition.
     """
 

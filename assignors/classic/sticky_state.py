@@ -23,7 +23,7 @@ class StickyState:
     """Owner of each partition, as the rank of a member.
 
     ``places``: positions of members in map order. ``owners``: topics in Java's order, fewest subscribers first, then by
-    name. ``potential``: number of subscribers of a topic, with duplicates. ``claims``: previous owner of each
+    name. ``candidates``: number of subscribers of a topic, with duplicates. ``claims``: previous owner of each
     partition, whether it subscribes to the topic or not. ``revoked``: True if a member owned partitions of a topic
     without a subscription, or outside its rack. ``stuck``: partitions that never leave a member.
     """

@@ -193,10 +193,10 @@ class _RackQueue:
 
 @dataclass(slots=True)
 class _Quotas:
-    """Quotas of members: ``extra`` members end up with ``ceiling`` partitions, all other members with ``floor``.
+    """Quotas of members: ``extra`` members end up with ``ceiling_size`` partitions, all others with ``floor_size``.
 
-    ``large``: members at the ceiling so far; ``below_quota``: positions of members below the floor; ``exact``:
-    members at the floor that may still get one more.
+    ``ceiling_count``: members at the ceiling so far; ``below_quota``: positions of members below the floor;
+    ``floor_members``: those at the floor that may still get one more.
     """
 
     floor_size: int
@@ -234,10 +234,10 @@ class _Quotas:
         self.floor_members.sort(key=keys.__getitem__)
 
     def receivers(self, sizes: Sequence[int], count: int) -> list[int]:
-        """Return the member that gets each of the ``count`` free partitions.
+        """Return the members that get the ``count`` free partitions, one for each partition.
 
-        Round-robin over ``self.under``: a member that reaches the floor moves to the end of ``self.exact``. Then each
-        member of ``self.exact`` gets one partition. Returns fewer than ``count`` if all members are full.
+        Round-robin over the members below their quota: a member that reaches the floor moves to the end of the members
+        at the floor. Then each of these gets one partition. Returns fewer than ``count`` if all members are full.
         """
         order: list[int] = []
         waiting_members = self.below_quota

@@ -92,7 +92,7 @@ class Collector(BaseCollector):
         def add_line(event: CoordinatorEvent) -> None:
             # Lines from before the start are too old to infer a time zone from their age.
             if not batch.behind and self._is_wanted_group(event.group_id):
-                self._rebalances.log(event, now)
+                self._rebalances.add_log_event(event, now)
 
         self._metrics.logged(self._logs.read(add_line))
         outcomes = [outcome for item in batch.outcomes if self._is_usable(item) for outcome in self._add_reasons(item)]
@@ -103,13 +103,13 @@ class Collector(BaseCollector):
         )
         event_data = [outcome.event.data for outcome in outcomes if isinstance(outcome, CollectedEvent)]
         for data in event_data:
-            self._rebalances.observed(data)
+            self._rebalances.apply_event(data)
         self._metrics.groups.take(event_data)
         if is_complete:
             listing = self._states.latest
             if listing.number != self._last_list_number:
                 self._last_list_number = listing.number
-                self._rebalances.listed(listing.groups, now, complete=listing.complete)
+                self._rebalances.apply_list(listing.groups, now, complete=listing.complete)
             changed: list[GroupRebalancing | GroupProgress] = [*self._rebalances.events(self._source.group, now)]
             moment = time.monotonic()
             self._progress.schedule.sample_often(self._rebalances.groups(), moment, changed=False)

@@ -96,7 +96,7 @@ class Rebalances:
         """Return the ids of the groups that rebalance."""
         return self._open.keys()
 
-    def log(self, event: CoordinatorEvent, now: int) -> None:
+    def add_log_event(self, event: CoordinatorEvent, now: int) -> None:
         """Add the next event of the coordinator's log; ``now``: when the event was read (ms)."""
         rebalance = self._open.get(event.group_id)
         if event.kind is MessageKind.PREPARING:
@@ -133,7 +133,7 @@ class Rebalances:
         if event.reason_kind in (ReasonKind.LEFT, ReasonKind.FENCED):
             rebalance.gone.update(event.member_ids)
 
-    def listed(self, groups: Mapping[str, ListedGroup], now: int, *, complete: bool = True) -> None:
+    def apply_list(self, groups: Mapping[str, ListedGroup], now: int, *, complete: bool = True) -> None:
         """Update the rebalances in progress from ListGroups at ``now`` (ms); ``complete``: no group is missing."""
         for group_id, listed in groups.items():
             rebalance = self._open.get(group_id)
@@ -146,7 +146,7 @@ class Rebalances:
                 rebalance.missed += 1
                 rebalance.is_logged = rebalance.is_logged and rebalance.missed < _MAX_MISSED_LISTS
 
-    def observed(self, data: object) -> None:
+    def apply_event(self, data: object) -> None:
         """Update the rebalances in progress from a published event; a new generation ends a classic rebalance."""
         if isinstance(data, GroupDeleted):
             self._forget_rebalance(data.group_id)

@@ -82,9 +82,9 @@ class EarlyReport(Struct, frozen=True, array_like=True, gc=False):
 class Outages(Struct, array_like=True, gc=False):
     """Outages of a group's open episode, changed in place.
 
-    ``number``: generation or epoch of the last round. ``partitions``: outages by topic and partition. ``early``:
-    reports of members that arrived before their round. ``followed``: number of tracked partitions; ``missed``: stops of
-    partitions that are not tracked.
+    ``number``: generation or epoch of the last round. ``partitions``: outages by topic and partition.
+    ``early_reports``: reports of members that arrived before their round. ``followed``: number of tracked partitions;
+    ``missed``: stops of partitions that are not tracked.
     """
 
     number: int = -1

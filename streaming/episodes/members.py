@@ -45,7 +45,7 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
         how: how it last departed; ``closed``: that departure proves that the client was closed.
         by: the key that matched it with its replacement; ``""``: it did not return.
         departures_and_requests: how often it departed or requested a rebalance; ``times``: the last of these times, ms.
-        departures: how often it departed; ``closes``: how many of these prove that the client was closed.
+        departures: how often it departed; ``closings``: how many of these prove that the client was closed.
         rebalances: how many rebalances it triggered, by departing, arriving or rejoining; ``rebalance``: the last one.
         rejoins: how often it rejoined as a static member under a new member id, without a rebalance.
         identities: its last identities, if it rejoined as a static member.

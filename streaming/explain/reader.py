@@ -42,7 +42,7 @@ class LineCounts:
     """Counts of the lines in logs.
 
     Attributes:
-        understood: number of lines that reported an event of a group.
+        understood_lines: number of lines that reported an event of a group.
         not_understood: number of lines about rebalances without a known message; ``examples`` has the first of them.
         lines_without_group: number of understood lines that are left out, because the log does not name their group.
         newest: the newest timestamp, ms; -1 if there are no timestamps.

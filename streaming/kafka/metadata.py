@@ -48,7 +48,7 @@ class IdentityWatch:
 
     Attributes:
         trouble: why the last request had no answer; None if it had an answer.
-        leaderless: the partitions without a leader in the last answer.
+        leaderless_partitions: the partitions without a leader in the last answer.
     """
 
     def __init__(self, settings: KafkaSettings, topics: Iterable[str], *, interval_s: float = CHECK_SECONDS) -> None:

@@ -182,7 +182,7 @@ def make_private(folder: Path) -> None:
 class SupervisedProcess:
     """Runs a command under :mod:`streaming.process.supervisor`.
 
-    Ctrl-C in the terminal does not reach the command. Its output is appended to ``log``. ``grace``: seconds between
+    Ctrl-C in the terminal does not reach the command. Its output is appended to ``log``. ``grace_s``: seconds between
     SIGTERM and SIGKILL if this Python process ends without calling :meth:`stop`.
     """
 

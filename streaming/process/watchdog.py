@@ -23,7 +23,7 @@ _REPORT_INTERVAL_SECONDS: Final = 2.0
 
 
 class Watchdog:
-    """Watches this process during the ``with`` block; kills it after ``seconds`` without a call of :meth:`beat`."""
+    """Watches this process during the ``with`` block; kills it after ``seconds`` without :meth:`report_progress`."""
 
     def __init__(self, seconds: float) -> None:
         self._stall_seconds = seconds

@@ -78,7 +78,7 @@ def run_scenario(
 def _apply_event(
     model: _Model, state: Any, event: vocabulary.GroupEvent, source: ScenarioEvent | None, *, is_own: bool
 ) -> tuple[Any, tuple[vocabulary.MachineOutput, ...]]:
-    """Apply an event to the state; raise InvalidScenario, which names ``because``, if the scenario is the reason."""
+    """Apply an event to the state; raise InvalidScenario, which names ``source``, if the scenario is the reason."""
     try:
         return model.apply(state, event)
     except vocabulary.InconsistentGroupProtocol as error:

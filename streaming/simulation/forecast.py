@@ -52,7 +52,7 @@ def ways(own: str, assignor: str | None) -> tuple[Way, ...]:
 
 
 def find_way(name: str, own: str | None = None, assignor: str | None = None) -> Way:
-    """Return the way to rebalance with this name, for a group with the protocol ``own`` and this assignor."""
+    """Return the way to rebalance with this name; ``own``, ``assignor``: the group's protocol and assignor."""
     return next(way for way in ways(own or name, assignor) if way.name == name)
 
 

@@ -65,9 +65,9 @@ class Preview(NamedTuple):
     """The group's assignment under one protocol and assignor.
 
     ``own``: True if the group uses this protocol and assignor now. ``assignment``: the final assignment by member id,
-    empty if there is a ``problem``. ``rounds``: number of rounds, a lower bound unless ``exact_rounds``. ``local``:
-    number of partitions whose owner is in the rack of a replica, and number of partitions for which both racks are
-    known. ``inexact``: reasons why Kafka's assignment may differ.
+    empty if there is a ``problem``. ``rounds``: number of rounds, a lower bound unless ``exact_rounds``.
+    ``rack_local_counts``: number of partitions whose owner is in the rack of a replica, and number of partitions for
+    which both racks are known. ``inexact``: reasons why Kafka's assignment may differ.
     """
 
     way: ProtocolAssignor

@@ -69,7 +69,7 @@ def _change(before: int | None, after: int | None) -> str:
 
 
 def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None, *, dry_run: bool) -> ResizeResult:
-    """Change the numbers of buckets and shuffle partitions of a checkpoint that no job uses; None: unchanged."""
+    """Change the numbers of buckets and shuffle partitions of a checkpoint that no job uses; None changes nothing."""
     if checkpoints.is_remote(checkpoint):
         raise BadInput(f"--checkpoint {checkpoint}: only a checkpoint in a folder can be resized")
     folder = Path(checkpoint)

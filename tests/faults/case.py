@@ -21,7 +21,7 @@ class Case:
     Attributes:
         where: the affected component.
         fault: the fault's name in the table.
-        inject: context manager that injects the fault, yields the expected report and undoes the fault.
+        inject_fault: context manager that injects the fault, yields the expected report and undoes the fault.
         active: whether groups can change while the fault lasts.
     """
 

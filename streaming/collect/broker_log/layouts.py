@@ -132,7 +132,7 @@ class LogText(NamedTuple):
     """A text in a log line that may contain a coordinator's message.
 
     Attributes:
-        outside: the timestamp of the JSON document around the text.
+        outer: the timestamp of the JSON document around the text.
         fields: the JSON object that has the text as a field; empty if the text is not in JSON.
     """
 

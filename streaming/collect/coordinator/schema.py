@@ -174,7 +174,7 @@ class Value(NamedTuple):
 
     Attributes:
         fields: the fields in order, up to the last field that is used.
-        make: called with the fields that have an attribute name.
+        factory: called with the fields that have an attribute name.
         newest: the newest known version.
         flexible: the first flexible version.
         tags: tag → field, for the tagged fields that are used.

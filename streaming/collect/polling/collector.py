@@ -132,7 +132,7 @@ class PollingCollector(BaseCollector):
             return None if view is None else KnownGroup(view)
 
         for event in events:
-            self._rebalances.observed(event.data)
+            self._rebalances.apply_event(event.data)
         for data in self._rebalances.events(known_group, time.time_ns() // 1_000_000):
             if not self._group(data.group_id).is_from_other_collector:
                 yield state_event(self._source, data)
@@ -148,7 +148,7 @@ class PollingCollector(BaseCollector):
         group_id = event.data.group_id
         self._deferred_until.pop(group_id, None)
         self._newer_groups_in_list.add(group_id)
-        self._rebalances.observed(event.data)
+        self._rebalances.apply_event(event.data)
         if self._requests.is_pending(group_id):
             self._newer_groups_in_answers.add(group_id)
         self._groups[group_id] = resumed(event)
@@ -181,7 +181,7 @@ class PollingCollector(BaseCollector):
             if shows_change(group, item.state):
                 self._schedule.make_due(group_id, now)
         self._member_ids = {group_id: ids for group_id, ids in self._member_ids.items() if group_id in rebalancing}
-        self._rebalances.listed(rebalancing, moment, complete=not listing.trouble)
+        self._rebalances.apply_list(rebalancing, moment, complete=not listing.trouble)
         if not listing.trouble:
             self._request_unlisted((self._groups.keys() | self._listed_groups.keys()) - listed.keys(), now)
             self._log_visibility(len(listed))

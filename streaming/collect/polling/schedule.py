@@ -54,8 +54,8 @@ class _GroupSlot:
 class RequestSchedule:
     """Decides which groups are requested next.
 
-    The budget is refilled evenly and holds at most one second's requests. Requests for other purposes (:meth:`spend`)
-    may overdraw the budget; groups then wait until it is refilled.
+    The budget is refilled evenly and holds at most one second's requests. Requests for other purposes
+    (:meth:`deduct_requests`) may overdraw the budget; groups then wait until it is refilled.
     """
 
     def __init__(self, pace: RequestLimits, now: float) -> None:

@@ -159,7 +159,7 @@ class DowntimeLine(NamedTuple):
         measurable_rounds: rounds whose bounds contain the measurement if the start of a gap is uncertain by the longest
             pause between two records, because a busy machine delays consumption.
         stops, bounded_rounds: number of partitions with reported downtime, and of those with an upper bound.
-        beyond: median excess (ms) of the bounds' width over 1.5 times the measurement plus a commit interval.
+        excess_ms: median excess (ms) of the bounds' width over 1.5 times the measurement plus a commit interval.
     """
 
     group: str

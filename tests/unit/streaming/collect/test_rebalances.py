@@ -61,7 +61,7 @@ def rebalancing(at: int, **fields: Any) -> GroupRebalancing:
 
 def test_members_missing_in_a_rebalance_list_are_awaited() -> None:
     rebalances, group = Rebalances(), known_group(classic("a", "b"))
-    rebalances.listed(listed(PREPARING, "a", "b", "new"), NOW_MS)
+    rebalances.apply_list(listed(PREPARING, "a", "b", "new"), NOW_MS)
     assert rebalances.events(group, NOW_MS + 999) == []
     until = dict.fromkeys("ab", NOW_MS + 300_000)
     first = rebalancing(NOW_MS + 1000, joined=["new"], awaited=["a", "b"], until=until)
@@ -71,30 +71,30 @@ def test_members_missing_in_a_rebalance_list_are_awaited() -> None:
 
 def test_a_member_that_commits_has_rejoined() -> None:
     rebalances, group = Rebalances(), known_group(classic("a", "b"), a=NOW_MS + 100, b=NOW_MS - 5000)
-    rebalances.listed(listed(), NOW_MS)
+    rebalances.apply_list(listed(), NOW_MS)
     (event,) = rebalances.events(group, NOW_MS + 1000)
     assert (event.joined, event.awaited, event.commits_stopped) == (["a"], ["b"], False)
 
 
 def test_commits_by_every_member_show_no_rejoin() -> None:
     rebalances, group = Rebalances(), known_group(classic("a"), a=NOW_MS + 100)
-    rebalances.listed(listed(), NOW_MS)
+    rebalances.apply_list(listed(), NOW_MS)
     (event,) = rebalances.events(group, NOW_MS + 1000)
     assert (event.joined, event.awaited) == ([], ["a"])
 
 
 def test_commits_older_than_the_rebalance_count_as_stopped() -> None:
     rebalances, group = Rebalances(), known_group(classic("a", "b"), a=NOW_MS - 100, b=NOW_MS)
-    rebalances.listed(listed(), NOW_MS)
+    rebalances.apply_list(listed(), NOW_MS)
     assert [event.commits_stopped for event in rebalances.events(group, NOW_MS + 1000)] == [True]
 
 
 def test_the_log_gives_begin_reason_and_joined_members() -> None:
     rebalances, group = Rebalances(), known_group(classic("a", "b"))
-    rebalances.listed(listed(), NOW_MS + 400)
-    rebalances.log(prepare_event(ReasonKind.JOINED, "new"), NOW_MS + 500)
-    rebalances.log(line(MessageKind.MEMBER_JOINING, "newer"), NOW_MS + 600)
-    rebalances.log(line(MessageKind.MEMBER_LEFT, "b"), NOW_MS + 700)
+    rebalances.apply_list(listed(), NOW_MS + 400)
+    rebalances.add_log_event(prepare_event(ReasonKind.JOINED, "new"), NOW_MS + 500)
+    rebalances.add_log_event(line(MessageKind.MEMBER_JOINING, "newer"), NOW_MS + 600)
+    rebalances.add_log_event(line(MessageKind.MEMBER_LEFT, "b"), NOW_MS + 700)
     assert rebalances.events(group, NOW_MS + 1400) == [
         rebalancing(
             NOW_MS + 1400,
@@ -109,45 +109,45 @@ def test_the_log_gives_begin_reason_and_joined_members() -> None:
 
 def test_a_log_in_another_time_zone_gives_the_same_begin() -> None:
     rebalances = Rebalances()
-    rebalances.log(prepare_event(ReasonKind.LEFT, "b", at=NOW_MS - 2 * 3_600_000), NOW_MS + 50)
+    rebalances.add_log_event(prepare_event(ReasonKind.LEFT, "b", at=NOW_MS - 2 * 3_600_000), NOW_MS + 50)
     assert [event.since for event in rebalances.events(known_group(classic("a", "b")), NOW_MS + 2000)] == [NOW_MS]
 
 
 def test_changes_are_published_at_most_once_a_second() -> None:
     rebalances, group = Rebalances(), known_group(classic("a", "b"))
-    rebalances.log(prepare_event(ReasonKind.JOINED, "new"), NOW_MS)
+    rebalances.add_log_event(prepare_event(ReasonKind.JOINED, "new"), NOW_MS)
     assert len(rebalances.events(group, NOW_MS + 1000)) == 1
-    rebalances.log(line(MessageKind.MEMBER_FENCED, "b"), NOW_MS + 1100)
+    rebalances.add_log_event(line(MessageKind.MEMBER_FENCED, "b"), NOW_MS + 1100)
     assert rebalances.events(group, NOW_MS + 1200) == []
     assert [event.awaited for event in rebalances.events(group, NOW_MS + 2000)] == [["a"]]
 
 
 def test_no_member_is_awaited_while_the_leader_assigns() -> None:
     rebalances = Rebalances()
-    rebalances.listed(listed("CompletingRebalance", "a", "b"), NOW_MS)
+    rebalances.apply_list(listed("CompletingRebalance", "a", "b"), NOW_MS)
     (event,) = rebalances.events(known_group(classic("a", "b")), NOW_MS + 1000)
     assert (event.joined, event.awaited) == (["a", "b"], [])
 
 
 def test_next_generation_ends_a_rebalance_without_an_event() -> None:
     rebalances, group = Rebalances(), known_group(classic("a"))
-    rebalances.log(prepare_event(ReasonKind.JOINED, "new"), NOW_MS)
+    rebalances.add_log_event(prepare_event(ReasonKind.JOINED, "new"), NOW_MS)
     assert len(rebalances.events(group, NOW_MS + 1000)) == 1
-    rebalances.observed(classic("a", generation=3))  # an older record that is read later
+    rebalances.apply_event(classic("a", generation=3))  # an older record that is read later
     assert "g" in rebalances.groups()
-    rebalances.observed(classic("a", "new", generation=4))
+    rebalances.apply_event(classic("a", "new", generation=4))
     assert "g" not in rebalances.groups()
     assert rebalances.events(group, NOW_MS + 5000) == []
 
 
 def test_rebalance_missing_from_two_listings_has_ended() -> None:
     rebalances, group = Rebalances(), known_group(classic("a"))
-    rebalances.listed(listed(), NOW_MS)
+    rebalances.apply_list(listed(), NOW_MS)
     (first,) = rebalances.events(group, NOW_MS + 1000)
-    rebalances.listed({}, NOW_MS + 1500)
-    rebalances.listed({}, NOW_MS + 2500, complete=False)
+    rebalances.apply_list({}, NOW_MS + 1500)
+    rebalances.apply_list({}, NOW_MS + 2500, complete=False)
     assert rebalances.events(group, NOW_MS + 2500) == []
-    rebalances.listed({}, NOW_MS + 3500)
+    rebalances.apply_list({}, NOW_MS + 3500)
     assert rebalances.events(group, NOW_MS + 3500) == [rebalancing(NOW_MS + 3500, state=None, ended=True)]
     assert first.awaited == ["a"]
     assert rebalances.events(group, NOW_MS + 9000) == []
@@ -155,26 +155,26 @@ def test_rebalance_missing_from_two_listings_has_ended() -> None:
 
 def test_short_rebalances_publish_nothing() -> None:
     rebalances, group = Rebalances(), known_group(classic("a"))
-    rebalances.listed(listed(), NOW_MS)
-    rebalances.listed({}, NOW_MS + 400)
-    rebalances.listed({}, NOW_MS + 800)
+    rebalances.apply_list(listed(), NOW_MS)
+    rebalances.apply_list({}, NOW_MS + 400)
+    rebalances.apply_list({}, NOW_MS + 800)
     assert rebalances.events(group, NOW_MS + 5000) == []
 
 
 def test_a_rebalance_in_one_list_only_publishes_nothing() -> None:
     rebalances, group = Rebalances(), known_group(classic("a"))
-    rebalances.listed(listed(), NOW_MS)
-    rebalances.listed({}, NOW_MS + 1000)
+    rebalances.apply_list(listed(), NOW_MS)
+    rebalances.apply_list({}, NOW_MS + 1000)
     assert rebalances.events(group, NOW_MS + 1000) == []
-    rebalances.listed({}, NOW_MS + 2000)
+    rebalances.apply_list({}, NOW_MS + 2000)
     assert rebalances.events(group, NOW_MS + 2000) == []
     assert "g" not in rebalances.groups()
 
 
 def test_a_deleted_group_does_not_rebalance() -> None:
     rebalances = Rebalances()
-    rebalances.listed(listed(), NOW_MS)
-    rebalances.observed(GroupDeleted(group_id="g", timestamp=NOW_MS))
+    rebalances.apply_list(listed(), NOW_MS)
+    rebalances.apply_event(GroupDeleted(group_id="g", timestamp=NOW_MS))
     assert "g" not in rebalances.groups()
 
 
@@ -184,7 +184,7 @@ def test_a_consumer_group_awaits_members_that_revoke() -> None:
     steps = [modern(revoking, waiting), modern(revoking, waiting, at=NOW_MS + 900)]
     rebalances = Rebalances()
     for step in steps:
-        rebalances.observed(step)
+        rebalances.apply_event(step)
     group = known_group(steps[-1])
     assert rebalances.events(group, NOW_MS + 1000) == [
         rebalancing(
@@ -196,10 +196,10 @@ def test_a_consumer_group_awaits_members_that_revoke() -> None:
             until={"a": NOW_MS + 300_000},
         )
     ]
-    rebalances.listed({}, NOW_MS + 1500)
-    rebalances.listed({}, NOW_MS + 2500)  # records take precedence over ListGroups
+    rebalances.apply_list({}, NOW_MS + 1500)
+    rebalances.apply_list({}, NOW_MS + 2500)  # records take precedence over ListGroups
     assert rebalances.events(group, NOW_MS + 2500) == []
-    rebalances.observed(modern(state="Stable", at=NOW_MS + 3000))
+    rebalances.apply_event(modern(state="Stable", at=NOW_MS + 3000))
     (last,) = rebalances.events(group, NOW_MS + 3000)
     assert (last.ended, last.state, last.awaited, last.until) == (True, "Stable", [], {})
 
@@ -207,14 +207,14 @@ def test_a_consumer_group_awaits_members_that_revoke() -> None:
 def test_a_member_behind_the_epoch_is_awaited() -> None:
     snapshot = modern(member("a", member_epoch=7, state="STABLE"), member("b", member_epoch=8, state="STABLE"))
     rebalances = Rebalances()
-    rebalances.observed(snapshot)
+    rebalances.apply_event(snapshot)
     (event,) = rebalances.events(known_group(snapshot), NOW_MS + 1000)
     assert (event.joined, event.awaited, event.until) == (["b"], ["a"], {})
 
 
 def test_group_without_a_snapshot_awaits_no_member() -> None:
     rebalances = Rebalances()
-    rebalances.listed(listed(PREPARING, "a"), NOW_MS)
+    rebalances.apply_list(listed(PREPARING, "a"), NOW_MS)
     expected = rebalancing(NOW_MS + 1000, joined=["a"], commits_stopped=UNSET)
     assert rebalances.events(lambda _: None, NOW_MS + 1000) == [expected]
 
@@ -222,6 +222,6 @@ def test_group_without_a_snapshot_awaits_no_member() -> None:
 def test_restarted_collector_ends_earlier_rebalances() -> None:
     before = rebalancing(NOW_MS - 60_000, awaited=["a"])
     rebalances = Rebalances({"g": before})
-    rebalances.listed({}, NOW_MS)
-    rebalances.listed({}, NOW_MS + 1000)
+    rebalances.apply_list({}, NOW_MS)
+    rebalances.apply_list({}, NOW_MS + 1000)
     assert [event.ended for event in rebalances.events(known_group(classic("a")), NOW_MS + 1000)] == [True]
