@@ -140,10 +140,18 @@ def diff(owned: TopicPartitions, after: TopicPartitions) -> AssignmentDiff:
     """Return the change of one member's partitions from ``owned`` to ``after``."""
     if owned == after:
         return AssignmentDiff({}, {}, as_lists(owned))
-    gained = subtract(after, owned)
+    change = AssignmentDiff({}, {}, {})
     # Topics that the member owned come first: the order of a diff's JSON depends on it.
-    assigned = {topic: gained[topic] for topic in (*owned, *after) if topic in gained}
-    return AssignmentDiff(as_lists(subtract(owned, after)), as_lists(assigned), as_lists(common(owned, after)))
+    for topic in {**owned, **after}:
+        partitions_before, partitions_after = owned.get(topic, ()), after.get(topic, ())
+        set_before, set_after = set(partitions_before), set(partitions_after)
+        if lost := [p for p in partitions_before if p not in set_after]:
+            change.revoked[topic] = lost
+        if gained := [p for p in partitions_after if p not in set_before]:
+            change.assigned[topic] = gained
+        if kept := [p for p in partitions_before if p in set_after]:
+            change.kept[topic] = kept
+    return change
 
 
 def diff_members(

@@ -99,11 +99,18 @@ def _joining_members(
         owned, at = claims.get(member.member_id) or (before.get(member.member_id, NOTHING), generation)
         if cooperative and owned and member.group_protocol == "classic" and not is_cooperative(member):
             owned = NOTHING
-        if any(topic in counts and numbers and max(numbers) >= counts[topic] for topic, numbers in owned.items()):
-            kept = {topic: [p for p in numbers if p < counts.get(topic, p + 1)] for topic, numbers in owned.items()}
-            owned = {topic: numbers for topic, numbers in kept.items() if numbers}
+        owned = _existing_partitions(owned, counts)
         joining.append(JoiningMember(member.member_id, topics, member.instance_id, member.rack_id, owned, at))
     return joining
+
+
+def _existing_partitions(owned: TopicPartitions, counts: Mapping[str, int]) -> TopicPartitions:
+    """Return the partitions that exist by their topics' counts; partitions of other topics count as existing."""
+    for topic, numbers in owned.items():
+        if topic in counts and numbers and max(numbers) >= counts[topic]:
+            kept = {topic: [p for p in numbers if p < counts.get(topic, p + 1)] for topic, numbers in owned.items()}
+            return {topic: numbers for topic, numbers in kept.items() if numbers}
+    return owned
 
 
 def topics_of(state: GroupState, *, ids: bool = False) -> dict[str, Topic]:
@@ -120,12 +127,14 @@ def topics_of(state: GroupState, *, ids: bool = False) -> dict[str, Topic]:
 
 
 def _with_shares(members: Sequence[MemberState], shares: Mapping[str, TopicPartitions]) -> tuple[MemberState, ...]:
-    owners: list[MemberState] = []
-    for member in members:
-        share = shares.get(member.member_id, NOTHING)
-        owned = {topic: list(share[topic]) for topic in sorted(share) if share[topic]}
-        owners.append(member if owned == member.owned else structs.replace(member, owned=owned))
-    return tuple(owners)
+    return tuple(_with_share(member, shares.get(member.member_id, NOTHING)) for member in members)
+
+
+def _with_share(member: MemberState, share: TopicPartitions) -> MemberState:
+    if share == member.owned:
+        return member
+    owned = {topic: list(share[topic]) for topic in sorted(share) if share[topic]}
+    return member if owned == member.owned else structs.replace(member, owned=owned)
 
 
 #: The most rounds of a cooperative rebalance, which usually takes two or three rounds.
