@@ -1,7 +1,5 @@
 """The groups of ``bench-assignors``: members, partitions per member, and topics."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product

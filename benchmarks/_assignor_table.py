@@ -1,7 +1,5 @@
 """Builds the Markdown tables of ``bench-assignors``."""
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Puts a table between the markers of a document, by default docs/benchmarks.md."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,7 +1,5 @@
 """Runs kafka-python's assignors on this project's groups."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any

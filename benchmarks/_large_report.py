@@ -1,7 +1,5 @@
 """Builds the tables of ``make bench-large``."""
 
-from __future__ import annotations
-
 import argparse
 import statistics
 from typing import Any

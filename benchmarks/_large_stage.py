@@ -1,7 +1,5 @@
 """Setup of the benchmark of large groups: a broker, a writable offsets topic, and a running monitor."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ its last position. Once a second it prints, as JSON: rounds received by all clie
 slowest, the median and the fastest client; connections; snapshots received after a gap; and bytes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Measures the time from an event to its readable diff, and the growth of the checkpoint (``make bench-stream``)."""
 
-from __future__ import annotations
-
 import json
 import statistics
 import threading
@@ -41,7 +39,7 @@ class LatencyRuns(NamedTuple):
     phases: dict[str, int]
 
 
-def membership_changes(bench: StreamBench, topic: str) -> AbstractContextManager[None]:
+def membership_changes(bench: "StreamBench", topic: str) -> AbstractContextManager[None]:
     """Run a thread in which one member of a group leaves and rejoins repeatedly."""
 
     def send(stop: threading.Event) -> None:
@@ -71,7 +69,7 @@ def membership_changes(bench: StreamBench, topic: str) -> AbstractContextManager
     return run_in_background(send)
 
 
-def latency(bench: StreamBench, spark: Any, seconds: float) -> dict[str, LatencyRuns]:
+def latency(bench: "StreamBench", spark: Any, seconds: float) -> dict[str, LatencyRuns]:
     """Measure the latency of each streaming query in turn, each for ``seconds`` s at 10 events a second."""
     latencies: dict[str, LatencyRuns] = {}
     for run_number in range(LATENCY_RUNS):
@@ -91,7 +89,7 @@ def latency(bench: StreamBench, spark: Any, seconds: float) -> dict[str, Latency
     return latencies
 
 
-def _measure_latencies(bench: StreamBench, topic: str, warm_up: float, seconds: float) -> list[float]:
+def _measure_latencies(bench: "StreamBench", topic: str, warm_up: float, seconds: float) -> list[float]:
     consumer = Consumer(
         {
             "bootstrap.servers": bench.kafka.bootstrap_servers,
@@ -118,7 +116,7 @@ def _batch_phases(query: Any) -> dict[str, int]:
     return {name: round(statistics.median(item.get(name, 0) for item in progress)) for name in names}
 
 
-def checkpoint_growth(bench: StreamBench, spark: Any) -> list[tuple[int, int]]:
+def checkpoint_growth(bench: "StreamBench", spark: Any) -> list[tuple[int, int]]:
     """Return the checkpoint's minimum and maximum bytes in each half of the measurement, under constant load.
 
     Spark deletes old files once a minute. The first minute is skipped, as it has no old files.

@@ -4,8 +4,6 @@ Deterministic by seed. Changes are joins and leaves that keep each group near it
 assignors of a list in turn.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from typing import Any

@@ -4,8 +4,6 @@ The measurement goes from topic records to advice: decoding, the choice of round
 brokers is not measured. ``ARGS=--write`` puts the figures into the docs.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import resource

@@ -12,8 +12,6 @@ the assignor; this project's assignors are measured without native code as well.
     python -m benchmarks.assignors [--quick | --doubling] [--protocol classic] [--seed 1] [--document]
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import ctypes

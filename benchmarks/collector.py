@@ -5,8 +5,6 @@ some groups that the collector follows. The same records are read in turns: by a
 collector's settings that counts them, and by the collector's source, until both are at the end.
 """
 
-from __future__ import annotations
-
 import argparse
 import resource
 import statistics

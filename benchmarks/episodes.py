@@ -5,8 +5,6 @@ two runs of each are a warm-up. Then the pure part, without Kafka or Spark: as i
 buckets, applies its records and packs the buckets again.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import time

@@ -3,8 +3,6 @@
 One embedded broker, one `serve` process, clients in a third process, Chromium for the page.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import tempfile

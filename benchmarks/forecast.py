@@ -4,8 +4,6 @@ Measured from the group's current state to the response, without reading the mon
 own process, so that its peak memory can be measured. ``ARGS=--write`` puts the table into the docs.
 """
 
-from __future__ import annotations
-
 import argparse
 import resource
 import time

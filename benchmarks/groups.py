@@ -8,8 +8,6 @@ ends.
 ``ARGS="--groups 1000000 --write"`` writes the table of the docs and takes ten minutes.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -7,8 +7,6 @@ The benchmark writes records of KIP-848 groups as a coordinator does, to ``__con
 many groups of 20 members; in each group one member restarts at the same time, with many clients of the feed.
 """
 
-from __future__ import annotations
-
 import argparse
 import bisect
 import json

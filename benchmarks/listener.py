@@ -4,8 +4,6 @@ Three consumers in separate processes read the same records in turns. A poll ret
 already fetched.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

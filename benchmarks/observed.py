@@ -5,8 +5,6 @@ collector publishes the whole group; the stream publishes the difference. As in 
 group, applies the event and packs the group again.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import statistics

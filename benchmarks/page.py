@@ -4,8 +4,6 @@ One server on the same machine serves generated groups; the results are medians 
 while the wheel zooms the ownership and the lag of one group, all of whose rounds the page has loaded.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import os

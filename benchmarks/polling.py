@@ -4,8 +4,6 @@ The broker treats the groups as real: each member has joined and owns one partit
 hour. The collector runs with its default settings.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import time

@@ -11,8 +11,6 @@ One embedded broker, one Spark session, the same membership topic for all:
 ``ARGS="--events 1000000"`` is the size for the table in the docs and takes half an hour.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import time

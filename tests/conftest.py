@@ -1,7 +1,5 @@
 """Pytest options and hypothesis profiles of all tests."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 

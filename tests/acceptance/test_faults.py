@@ -4,8 +4,6 @@ One broker with the usual settings (it creates each topic that a client requests
 as users start them; the page in a browser.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3

@@ -4,8 +4,6 @@ The commands run as printed, but for addresses and folders: those of a broker wi
 of a page over this broker, and of a folder that has the files which the pages name.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

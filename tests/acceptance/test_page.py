@@ -1,7 +1,5 @@
 """The page over a real broker, Spark job and consumers, as users see the page."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

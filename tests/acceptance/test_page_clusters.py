@@ -1,7 +1,5 @@
 """The page over several clusters: the choice in the header, links that keep the cluster, and clusters that are away."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

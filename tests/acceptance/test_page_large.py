@@ -1,7 +1,5 @@
 """The page for a group of thousands of members shows the first members and finds all others by search."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

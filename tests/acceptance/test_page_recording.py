@@ -1,7 +1,5 @@
 """``replay FILE --page`` shows a recording in a browser, without a cluster."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections import Counter

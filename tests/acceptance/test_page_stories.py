@@ -1,7 +1,5 @@
 """The page's incidents, episode bands and waiting groups, over generated groups."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Use of the page (filters, sorting, zoom, keys, links, the token) over generated groups, without a broker."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The programs of docs/how-to/read-the-feed.md, run exactly as printed there."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -4,8 +4,6 @@ No code of this project writes the log or chooses its partitions; the topics hav
 compared with hand-computed values, and then with the output of ``replay`` and ``watch`` for the same topics.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A fault test: inject one fault, wait for its report, undo the fault, and check the data afterwards."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The simulated host of one component: its clock and the speed of its disk can be changed at run time (`host.c`)."""
 
-from __future__ import annotations
-
 import shutil
 import struct
 import subprocess

@@ -1,7 +1,5 @@
 """The monitor under faults, its expected reports, and the check that no diff id is lost or repeated."""
 
-from __future__ import annotations
-
 import time
 import urllib.error
 import urllib.request

@@ -1,7 +1,5 @@
 """Writes the documentation's table of faults and outcomes from the results of a complete run of the fault tests."""
 
-from __future__ import annotations
-
 import fcntl
 import re
 import time

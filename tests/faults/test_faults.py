@@ -6,8 +6,6 @@ which all cases pass writes the table of `docs/explanation/trust.md`. `make test
 in a browser, in `tests/acceptance/test_faults.py`.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

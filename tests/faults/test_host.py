@@ -1,7 +1,5 @@
 """Programs on the simulated host experience its faults; otherwise tests with these faults would prove nothing."""
 
-from __future__ import annotations
-
 import json
 import select
 import subprocess

@@ -1,7 +1,5 @@
 """Fuzzes every decoder and every endpoint, one target after the other: ``make fuzz``."""
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import os

@@ -3,8 +3,6 @@
 A case is stored in a file of Python literals, one part per line, so that it can be read, edited and compared.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Atheris (libFuzzer, guided by the coverage of Python code) has wheels only for L
 same mutations are applied to the seeds without guidance by coverage.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import logging

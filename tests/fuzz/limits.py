@@ -1,7 +1,5 @@
 """Limits of processor time and memory for fuzzing one input."""
 
-from __future__ import annotations
-
 import resource
 import signal
 import time

@@ -1,7 +1,5 @@
 """Mutates the input of a fuzz target: complete records, a value within JSON, or plain bytes."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

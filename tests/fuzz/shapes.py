@@ -1,7 +1,5 @@
 """Strategies of hypothesis that generate values of msgspec's types, up to the limits of each type."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Tests of the fuzzing harness: its cases, its limits, and its stored findings."""
 
-from __future__ import annotations
-
 import json
 from itertools import count
 from random import Random

@@ -1,7 +1,5 @@
 """Fixtures of the oracle: one JVM per jar set for the whole run, and the number of random cases."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

@@ -5,8 +5,6 @@ loop) and ``java/<jar set>`` (one handler class per family); they are compiled o
 their contents.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

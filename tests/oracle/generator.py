@@ -5,8 +5,6 @@ members joined, left, changed their subscription, or a topic grew. Its members o
 stale or made by two members. The same seed gives the same cases.
 """
 
-from __future__ import annotations
-
 import base64
 import copy
 import random

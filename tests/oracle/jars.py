@@ -1,7 +1,5 @@
 """The sets of Kafka's jars that the tests against Java use, by Maven coordinates."""
 
-from __future__ import annotations
-
 import os
 
 from streaming.kafka.jars import fetch

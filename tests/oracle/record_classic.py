@@ -1,7 +1,5 @@
 """Writes the golden file of the classic assignors from the jars: ``python -m tests.oracle.record_classic``."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

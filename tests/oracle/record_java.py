@@ -1,7 +1,5 @@
 """Writes the golden file of Java's hash tables from a JVM: ``python -m tests.oracle.record_java``."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

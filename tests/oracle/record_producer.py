@@ -1,7 +1,5 @@
 """Writes the golden samples of partitioners and placement: ``python -m tests.oracle.record_producer``."""
 
-from __future__ import annotations
-
 import base64
 import json
 import random

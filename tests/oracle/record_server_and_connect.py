@@ -6,8 +6,6 @@ Each file is JSON Lines: the first line is the provenance, all others are cases 
 classes.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

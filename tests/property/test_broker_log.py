@@ -1,7 +1,5 @@
 """Any client id, and any reason that a client gives, is read back from every message in any log layout."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,8 +6,6 @@ the history is full. At the end every diff that follows from the groups' changes
 and at each client, each once by its id. The exit status is 1 if this does not hold.
 """
 
-from __future__ import annotations
-
 import argparse
 import signal
 import sys

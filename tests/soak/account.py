@@ -1,7 +1,5 @@
 """Compares the diff ids that a soak produced with the expected ids: missing, repeated and unexpected ones."""
 
-from __future__ import annotations
-
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Controls the process of the feed clients (:mod:`tests.soak.crowd`)."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

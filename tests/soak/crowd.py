@@ -4,8 +4,6 @@ Prints one JSON line per second until standard input ends, and then one JSON lin
 received.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

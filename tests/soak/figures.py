@@ -1,7 +1,5 @@
 """Samples of memory and file sizes over time, and their growth with its confidence interval."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -5,8 +5,6 @@ thousands of groups cost little. The coordinator answers them as it answers clie
 records in ``__consumer_offsets``.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Writes the report of a soak."""
 
-from __future__ import annotations
-
 import time
 
 from benchmarks._document import describe_machine, table

@@ -1,7 +1,5 @@
 """Runs one soak: starts the components, and injects faults over time."""
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import sys

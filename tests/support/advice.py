@@ -1,7 +1,5 @@
 """Histories of groups as input for advice, built from a :class:`~tests.support.built_diffs.DiffBuilder`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import structs

@@ -1,7 +1,5 @@
 """One real consumer of aiokafka with its default client id; options and lines as in ``streaming.demo.consumer``."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

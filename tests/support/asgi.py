@@ -1,7 +1,5 @@
 """Sends one request to an ASGI application, without a server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Mapping, Sequence

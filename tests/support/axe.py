@@ -1,7 +1,5 @@
 """Accessibility checks of a page with axe-core, which npm downloads once into the user's cache."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile

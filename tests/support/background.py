@@ -1,7 +1,5 @@
 """Runs work of a test in a background thread until the ``with`` block ends."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Common log layouts of brokers, and a function that reads rebalance reasons from log lines."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from typing import NamedTuple

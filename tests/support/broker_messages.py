@@ -4,8 +4,6 @@ Copied from the sources of the releases (tags 2.0.0 to 3.8.0, branch 3.9, source
 kafka-group-coordinator 4.0.0 to 4.3.1), not from the code under test.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 SCALA_PREFIX, JAVA = "[GroupCoordinator 1]: ", "[GroupCoordinator id=1 topic=__consumer_offsets partition=7] "

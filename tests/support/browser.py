@@ -1,7 +1,5 @@
 """Debian's Chromium, driven by playwright; records the page's requests and console errors."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A builder of one group's diffs: each round names members that join or leave; the builder moves the partitions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import UNSET
@@ -52,7 +50,7 @@ class DiffBuilder:
         shares: dict[str, Holding] | None = None,
         unassigned: Holding | None = None,
         delay_ms: int | None = None,
-    ) -> DiffBuilder:
+    ) -> "DiffBuilder":
         """Add the diff of a round; ``who``: the members in its cause, by default all members that joined or left."""
         self.now += round(after * 1000)
         before = {**self.members, **{member_id: {} for member_id in joined}}
@@ -96,21 +94,21 @@ class DiffBuilder:
         self.diffs.append((f"d{len(self.diffs) + 1}", diff))
         return self
 
-    def join(self, *ids: str, after: float = 1.0) -> DiffBuilder:
+    def join(self, *ids: str, after: float = 1.0) -> "DiffBuilder":
         """Add a round in which these members join."""
         return self.round("member.joined", joined=ids, after=after)
 
-    def leave(self, *ids: str, after: float = 1.0, reason: str = CONSUMER_CLOSED_REASON) -> DiffBuilder:
+    def leave(self, *ids: str, after: float = 1.0, reason: str = CONSUMER_CLOSED_REASON) -> "DiffBuilder":
         """Add a round in which these members leave; the coordinator's log has a reason for each leave."""
         evidence = Evidence(source="coordinator-log", reason=reason, member_ids=list(ids), kind="member.left")
         return self.round("member.left", gone=ids, after=after, evidence=(evidence,))
 
-    def fence(self, *ids: str, after: float = 1.0, reason: str | None = None) -> DiffBuilder:
+    def fence(self, *ids: str, after: float = 1.0, reason: str | None = None) -> "DiffBuilder":
         """Add the round in which these members are removed because their sessions timed out."""
         evidence = Evidence(source="coordinator-log", reason=reason or "", member_ids=list(ids), kind="member.fenced")
         return self.round("member.fenced", gone=ids, after=after, evidence=(evidence,) if reason else ())
 
-    def remove_without_cause(self, *ids: str, after: float = 1.0) -> DiffBuilder:
+    def remove_without_cause(self, *ids: str, after: float = 1.0) -> "DiffBuilder":
         """Add a round in which these members have departed for an unknown reason."""
         evidence = Evidence(source="polling", reason="can't tell", member_ids=list(ids), kind="group.observed")
         return self.round("group.observed", gone=ids, after=after, evidence=(evidence,))

@@ -1,7 +1,5 @@
 """Compares the callbacks of real consumers with the diffs of the consumers' groups."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 

@@ -1,7 +1,5 @@
 """Runs ``rebalance-monitor`` as a child process, as users start it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Records of the compacted topics (assignments, episodes, ...) for the group of a ``DiffBuilder``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

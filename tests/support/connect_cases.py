@@ -1,7 +1,5 @@
 """Random histories of Connect clusters: the leader's input and this project's result of each round."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field
 from typing import Any

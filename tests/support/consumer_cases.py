@@ -1,7 +1,5 @@
 """Random groups of the consumer protocol: possible states of a coordinator and their successors."""
 
-from __future__ import annotations
-
 import random
 
 from tests.oracle.generator import Assignment, Case, RandomGroups

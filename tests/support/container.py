@@ -1,7 +1,5 @@
 """A Kafka broker in a container of the image ``KAFKA_IMAGE``, with the same interface as the embedded broker."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

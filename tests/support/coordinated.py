@@ -10,8 +10,6 @@ restart of a member consists of:
 * a write for each member that revokes a partition, for the new member, and for each unchanged member.
 """
 
-from __future__ import annotations
-
 import base64
 import uuid
 from collections.abc import Iterator

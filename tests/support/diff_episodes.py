@@ -3,8 +3,6 @@
 A diff does not list all earlier members, so reading begins with the group's first diff.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """Provides file systems that can be filled, made read-only or slowed down, and functions that damage files."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import warnings

@@ -5,8 +5,6 @@ with one timestamp, in Kafka's encoding. Members reconcile as Kafka's ``CurrentA
 revokes partitions outside its target, then advances to the new epoch, then gets partitions that others have revoked.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from struct import pack
 

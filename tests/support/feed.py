@@ -1,7 +1,5 @@
 """Provides the web application over a source in memory, without a broker, and records for that source."""
 
-from __future__ import annotations
-
 import threading
 import zlib
 from collections.abc import Iterable, Mapping, Sequence

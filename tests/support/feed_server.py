@@ -1,7 +1,5 @@
 """Runs a feed server with records in memory, in a thread of the test."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

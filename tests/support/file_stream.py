@@ -4,8 +4,6 @@
 query's output to ``DIR/written.pickle``.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import pickle
@@ -41,7 +39,7 @@ RECORD_SCHEMA = pa.schema(
 WrittenRecords = dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]]
 
 
-def batches(log: Topic, records: int) -> list[pa.Table]:
+def batches(log: "Topic", records: int) -> list[pa.Table]:
     """Return a log in batches of ``records`` records per partition; the order within each batch is reversed."""
     tables = []
     for start in range(0, max(map(len, log)), records):
@@ -55,7 +53,7 @@ def batches(log: Topic, records: int) -> list[pa.Table]:
     return tables
 
 
-def run(log: Topic, folder: Path, records: int) -> tuple[WrittenRecords, int]:
+def run(log: "Topic", folder: Path, records: int) -> tuple[WrittenRecords, int]:
     """Run the query over a log; return its output by topic and key, and the number of diffs that buckets reported."""
     source = folder / "source"
     for name in ("source", "ticks"):
@@ -70,7 +68,7 @@ def run(log: Topic, folder: Path, records: int) -> tuple[WrittenRecords, int]:
         reports = BucketReports(spark)
         diffs = 0
 
-        def keep(rows: DataFrame, batch: int) -> None:
+        def keep(rows: "DataFrame", batch: int) -> None:
             nonlocal diffs
             for row in rows.collect():
                 headers = [(name, None if value is None else bytes(value)) for name, value in row.headers]
@@ -85,7 +83,7 @@ def run(log: Topic, folder: Path, records: int) -> tuple[WrittenRecords, int]:
     return dict(written), diffs
 
 
-def _files(spark: SparkSession, folder: Path) -> DataFrame:
+def _files(spark: "SparkSession", folder: Path) -> "DataFrame":
     schema = spark.read.parquet(str(folder)).schema
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", "1").parquet(str(folder))
 

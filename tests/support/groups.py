@@ -1,7 +1,5 @@
 """Groups in the format of the ``assign`` command, handwritten or random, and assignments as lists of partitions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

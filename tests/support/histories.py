@@ -4,8 +4,6 @@
 the monitor's diffs. :mod:`tests.support.recorded` builds logs of many groups.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Any

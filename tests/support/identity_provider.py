@@ -1,7 +1,5 @@
 """An OAuth identity provider over TLS: issues tokens, signed with RS256, for client credentials."""
 
-from __future__ import annotations
-
 import base64
 import json
 import ssl

@@ -1,7 +1,5 @@
 """Generated incidents for tests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from streaming.records.episodes import Incident

@@ -1,7 +1,5 @@
 """Builds the project and installs it, with its dependencies and Spark's connector, in a separate environment."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -3,8 +3,6 @@
 The same tests run with both kinds of cluster; :mod:`tests.support.container` has the container.
 """
 
-from __future__ import annotations
-
 import os
 import uuid
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A KRaft cluster of several embedded brokers, each of which can be killed, stopped, paused and restarted."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

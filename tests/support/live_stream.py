@@ -1,7 +1,5 @@
 """Runs the stream without Spark: the pure monitor follows a real membership topic, with timers."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import defaultdict

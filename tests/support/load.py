@@ -4,8 +4,6 @@ Prints one JSON line: the number of ids that each client received, the number of
 diff as ``[timestamp ms, delay ms]``, from its timestamp (when it was published) until a client read it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

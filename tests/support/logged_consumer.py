@@ -1,7 +1,5 @@
 """The demo's consumer with a log on standard error, as an application with Python's usual logging has it."""
 
-from __future__ import annotations
-
 import logging
 import time
 

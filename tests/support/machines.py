@@ -1,7 +1,5 @@
 """Helpers for simulated protocols: rounds of a scenario as plain values, and a driver that applies single events."""
 
-from __future__ import annotations
-
 from heapq import heappop, heappush
 from typing import Any
 

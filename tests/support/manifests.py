@@ -1,7 +1,5 @@
 """The rendered resources of deploy/, and the commands that the resources start."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs real consumers as child processes that report their partitions after each rebalance callback."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

@@ -3,8 +3,6 @@
 ``--live RATE`` adds RATE new diffs per second; ``--stories`` adds their episodes and incidents.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import random

@@ -1,7 +1,5 @@
 """Runs a complete monitor (`collect`, `stream`, `serve`), and reads the status that each interface shows."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import defaultdict

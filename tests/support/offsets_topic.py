@@ -1,7 +1,5 @@
 """Records of ``__consumer_offsets``, captured from a real broker or handwritten in Kafka's encoding."""
 
-from __future__ import annotations
-
 import json
 from base64 import urlsafe_b64decode
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Everything behind a live page: broker, collector, Spark job, `serve`, and consumers that join and leave."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Creates certificates for tests: self-signed, or signed by a self-signed certificate."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The demo's kafka-python consumer, which connects from the address in ``HOST_ADDRESS`` to have its own host."""
 
-from __future__ import annotations
-
 import os
 import socket
 from typing import Any

@@ -1,7 +1,5 @@
 """Random inputs for replica placement, and this project's results, both in the oracle's format."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs the containers of a rendered pod in Docker: its arguments, user, root file system, limits and volumes."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Helper that runs a polling collector over the in-memory cluster."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any, Self
 

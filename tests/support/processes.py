@@ -1,7 +1,5 @@
 """Helpers for processes of this machine, and locks between tests that would disturb each other."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Runs the stream without Spark: the pure functions over a topic in memory, in batches and buckets."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from zlib import crc32
 

@@ -1,7 +1,5 @@
 """A group member that encodes the classic protocol itself, to send requests that client libraries never send."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Mapping
 from struct import pack, unpack

@@ -1,7 +1,5 @@
 """A receiver of notifications: an HTTP server on 127.0.0.1 whose responses a test chooses."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

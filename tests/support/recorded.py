@@ -1,7 +1,5 @@
 """Random membership logs of many groups with all protocols, assignors and disturbances, determined by a seed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from random import Random
 from typing import Any

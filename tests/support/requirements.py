@@ -1,7 +1,5 @@
 """Programs that some tests need and a machine may lack: npm, Chromium, Docker."""
 
-from __future__ import annotations
-
 import os
 from typing import NoReturn
 

@@ -1,7 +1,5 @@
 """Runs the scripts that write pages of the documentation."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

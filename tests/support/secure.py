@@ -1,7 +1,5 @@
 """A broker with enforced ACLs, a listener for each mechanism, test users and certificate authorities."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass

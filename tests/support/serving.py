@@ -1,7 +1,5 @@
 """Runs ``rebalance-monitor serve`` as a child process, and clients that follow its feed."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import threading

@@ -1,7 +1,5 @@
 """A standalone Spark cluster on this machine: a master, its workers, and their executors."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

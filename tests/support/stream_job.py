@@ -1,7 +1,5 @@
 """Runs the stream command as a child process with its own topics, and reads the records that the command wrote."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

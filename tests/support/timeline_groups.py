@@ -1,7 +1,5 @@
 """Random groups of each protocol; the actions of their members fill a :class:`~tests.support.timelines.Timeline`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from random import Random
 

@@ -5,8 +5,6 @@ unavailable. The evidence is computed from the timeline: the coordinator's recor
 coordinator is unavailable), callbacks by the members' own clocks, and lines of the coordinator's log.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random

@@ -1,13 +1,7 @@
 """Functions that wait for a condition instead of a fixed time."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from time import monotonic, sleep
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 #: Timeout in seconds for operations without a time limit, on a busy machine.
 TIMEOUT_SECONDS = 120.0

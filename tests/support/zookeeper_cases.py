@@ -1,7 +1,5 @@
 """Random groups of Kafka's old ZooKeeper-based consumer, and functions that make their assignments comparable."""
 
-from __future__ import annotations
-
 import copy
 import random
 from collections import Counter

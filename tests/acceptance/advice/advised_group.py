@@ -1,7 +1,5 @@
 """Runs real groups for tests of advice; a group's history is what the monitor published about the group."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """For each rule of advice: a real group with the rule's fault, its twin without it, and the expected evidence."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Changes of real groups for each rule of advice: with the fault that the rule detects, and without it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from time import sleep

@@ -1,7 +1,5 @@
 """Forty healthy groups of all client libraries and protocols with default timeouts, and their ordinary changes."""
 
-from __future__ import annotations
-
 import csv
 import logging
 import os

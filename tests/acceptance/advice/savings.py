@@ -1,7 +1,5 @@
 """Advice that is followed: the same deploy of a real group before and after the change, with its measured downtime."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 ``make test-advice`` plays all groups and writes the table beside docs/reference/advice.md.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future

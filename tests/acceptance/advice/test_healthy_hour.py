@@ -3,8 +3,6 @@
 ``HEALTHY_MINUTES=60 make test-advice`` runs them for an hour and writes the table beside docs/reference/advice.md.
 """
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -3,8 +3,6 @@
 ``make test-advice`` writes the measured savings beside docs/reference/advice.md.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future

@@ -5,8 +5,6 @@ The containers of ``deploy/kubernetes`` run beside its broker, with their own ar
 ``make test-long`` builds the images with the native code of ``rebalance-kernel`` (``NATIVE=yes``).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Checks chart and manifests against the schemas of Kubernetes and the operators, without a cluster."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tomllib

@@ -1,7 +1,5 @@
 """Prometheus accepts the project's rules and configuration, and each rule fires exactly under its condition."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Runs the steps of `make release` before the upload, except the image, which the compose test builds."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 import tarfile

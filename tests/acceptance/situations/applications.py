@@ -1,7 +1,5 @@
 """Groups whose members are Java applications: Connect workers and Kafka Streams threads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from types import MappingProxyType

@@ -4,8 +4,6 @@ The bounds of an outage come from the same commits and rounds as in the monitor'
 records were sent are exact instead of sampled. So no sampling can narrow the bounds further.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

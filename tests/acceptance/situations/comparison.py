@@ -1,7 +1,5 @@
 """Compares the reported downtime of partitions with the measured downtime."""
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence

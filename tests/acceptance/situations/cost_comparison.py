@@ -1,7 +1,5 @@
 """Compares the reported cost of each change of a group with its true cost, for the group and per partition."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Real consumer groups under steady, bursty and idle traffic; each record has the time at which it was sent."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator

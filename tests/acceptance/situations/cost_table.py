@@ -1,7 +1,5 @@
 """Writes the tables of costs into docs/explanation/episodes.md, and all data into a CSV file beside it."""
 
-from __future__ import annotations
-
 import csv
 import time
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Compares the monitor's bounds for the downtime of groups of Java consumers with the measured downtime."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable
 from statistics import median

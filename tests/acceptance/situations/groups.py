@@ -1,7 +1,5 @@
 """Groups of real consumers under steady traffic, the changes of these groups, and the times of consumption."""
 
-from __future__ import annotations
-
 import json
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Kinds of group members: client library, protocol and settings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Operations, deployments and failures of groups, which several scenarios use."""
 
-from __future__ import annotations
-
 from time import sleep
 
 from tests.acceptance.situations.applications import Connect

@@ -1,7 +1,5 @@
 """A confluent-kafka consumer in a thread, which can stop polling while librdkafka continues to send heartbeats."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence

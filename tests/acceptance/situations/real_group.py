@@ -1,7 +1,5 @@
 """Applies changes to one real group, and records the episodes that each data source reports for each change."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """The scenarios of this test suite: the changes of each group, with the expected kind of each episode."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor

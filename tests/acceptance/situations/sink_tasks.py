@@ -1,7 +1,5 @@
 """The consumer group of a Connect sink connector, whose tasks record what they process and when."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

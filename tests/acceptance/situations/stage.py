@@ -4,8 +4,6 @@ Each monitor provides a *view* of the same groups that is based on different evi
 coordinator's log, the offsets topic alone, polling, and the reports of listeners in consumers.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager

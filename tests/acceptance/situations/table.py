@@ -1,7 +1,5 @@
 """Writes the tables of reported episode kinds, by source of evidence, in docs/explanation/episodes.md and trust.md."""
 
-from __future__ import annotations
-
 import csv
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """Restarts of the broker that coordinates the groups, during a rebalance and between rebalances."""
 
-from __future__ import annotations
-
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -4,8 +4,6 @@
 ``docs/explanation/episodes.md``.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import time

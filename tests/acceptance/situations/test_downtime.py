@@ -4,8 +4,6 @@
 into ``docs/explanation/downtime.md``.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from math import floor

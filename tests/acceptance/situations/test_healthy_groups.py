@@ -1,7 +1,5 @@
 """Healthy rollouts and ordinary rebalances of every protocol get the right episode kind and open no incident."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace

@@ -3,8 +3,6 @@
 ``make test-situations`` runs all situations and writes the tables of docs/explanation.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future

@@ -9,8 +9,6 @@ next offset. A line with the offsets -1 marks an assignment of the partition. Up
 group.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

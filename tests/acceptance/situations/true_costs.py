@@ -1,7 +1,5 @@
 """The true cost of a group's rebalances, from what its consumers recorded and when each record was sent."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Compares each monitor's episodes and incidents of a group with the changes that the test made to the group."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from streaming.records.episodes import Episode

@@ -1,7 +1,5 @@
 """Lost and damaged checkpoint files of `stream`: single files of each kind, and all files together."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Host clocks that are changed while the monitor's programs run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

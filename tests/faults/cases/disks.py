@@ -1,7 +1,5 @@
 """Full, read-only and slow disks, and lost or damaged files of all components except `stream`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress

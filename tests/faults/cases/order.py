@@ -1,7 +1,5 @@
 """All fault tests in the order in which they run: each one starts from the state that it needs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path

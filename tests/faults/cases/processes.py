@@ -1,7 +1,5 @@
 """Faults that kill or stop the processes of a component, or the broker."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Faults of the monitor's topics: a topic is deleted, or deleted and created again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

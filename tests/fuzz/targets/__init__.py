@@ -1,7 +1,5 @@
 """The names of all targets by module; the targets with the least trusted input come first."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from tests.fuzz.case import FuzzTarget

@@ -1,7 +1,5 @@
 """Fuzzes the bytes that clients embed in classic group records: consumers, Connect workers, Kafka Streams."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from struct import error, pack
 from typing import TypeVar

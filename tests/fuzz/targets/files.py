@@ -1,7 +1,5 @@
 """Fuzzes files: the state and the other files of a checkpoint, the history, and settings."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """Fuzzes every endpoint of ``serve``: requests to the application, and bytes to the real server."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import json

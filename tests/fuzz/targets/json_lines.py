@@ -1,7 +1,5 @@
 """Fuzzes the standard input of the JSON Lines commands, and scenarios."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -1,7 +1,5 @@
 """Fuzzes the input of the collector: records of the offsets topic, and coordinators' logs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from struct import pack, unpack
 

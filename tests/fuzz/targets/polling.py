@@ -1,7 +1,5 @@
 """Fuzzes the responses to the polling collector, and the records that collectors and ``replay`` read from topics."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice

@@ -1,7 +1,5 @@
 """Fuzzes groups whose state is split into small well-typed records: KIP-848 consumers, share, and Streams groups."""
 
-from __future__ import annotations
-
 from struct import pack
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Fuzzes the readers of the topics: events in the stream, and diffs, assignments and dead letters in clients."""
 
-from __future__ import annotations
-
 import io
 import itertools
 from collections.abc import Iterator

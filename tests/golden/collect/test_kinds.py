@@ -1,7 +1,5 @@
 """Records of groups other than consumer groups from a real broker: all are read, and the rounds are as expected."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

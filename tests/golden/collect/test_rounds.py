@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from streaming.collect.broker_reasons import add_reasons

@@ -1,7 +1,5 @@
 """Logs from public bug reports (logs/SOURCES.md), and the rounds and episodes that these logs give."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

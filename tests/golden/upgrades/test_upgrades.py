@@ -4,8 +4,6 @@
 per release. If a change requires a new recording at another time, it cannot read the state of existing installations.
 """
 
-from __future__ import annotations
-
 import lzma
 from itertools import islice
 from pathlib import Path

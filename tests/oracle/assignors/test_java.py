@@ -1,7 +1,5 @@
 """Hash codes, sort orders and HashMap iteration (with tree bins and removals) against the JVM."""
 
-from __future__ import annotations
-
 import base64
 import random
 from collections.abc import Callable

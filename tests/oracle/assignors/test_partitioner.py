@@ -1,7 +1,5 @@
 """Compares this project's partitioners with those of kafka-clients 4.3.1."""
 
-from __future__ import annotations
-
 import base64
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Compares replica placement with AdminUtils (server-common 4.0.2) and StripedReplicaPlacer (kafka-metadata 4.3.1)."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The computed iteration order of a HashMap equals that of a table that is filled key by key and grows as in Java."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """The in-memory admin client: topics, configurations, and groups as their coordinators describe them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -60,7 +58,7 @@ def group(
 class MemoryAdmin:
     """In-memory AdminClient, whose futures are complete at once unless a test delays them."""
 
-    def __init__(self, kafka: MemoryKafka, config: dict[str, Any]) -> None:
+    def __init__(self, kafka: "MemoryKafka", config: dict[str, Any]) -> None:
         self._kafka = kafka
         self.config = config
         kafka.admins.append(self)

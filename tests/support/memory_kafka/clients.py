@@ -1,7 +1,5 @@
 """The in-memory consumer, and the in-memory producer with atomic transactions."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 class MemoryConsumer:
     """In-memory Consumer of assigned partitions; ``events`` holds errors that the next polls return."""
 
-    def __init__(self, kafka: MemoryKafka, config: dict[str, Any]) -> None:
+    def __init__(self, kafka: "MemoryKafka", config: dict[str, Any]) -> None:
         self._kafka = kafka
         self.config = config
         self.events: deque[Message] = deque()
@@ -120,7 +118,7 @@ class MemoryConsumer:
 class MemoryProducer:
     """In-memory Producer of confluent-kafka, with or without transactions."""
 
-    def __init__(self, kafka: MemoryKafka, config: dict[str, Any]) -> None:
+    def __init__(self, kafka: "MemoryKafka", config: dict[str, Any]) -> None:
         self._kafka = kafka
         self.config = config
         self._waiting: list[tuple[str, dict[str, Any], Any]] = []

@@ -1,7 +1,5 @@
 """The cluster in memory that replaces Kafka in tests, with methods by which tests change it."""
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future

@@ -1,7 +1,5 @@
 """Topics in memory: logs of records with transaction markers between the records."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError

@@ -1,7 +1,5 @@
 """Set operations on assignments, compared with sets of ``(topic, partition)``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

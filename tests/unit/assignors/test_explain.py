@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from assignors import registry
 from assignors.explain import Decision, Explanation, explain
 from assignors.model import Member, Topic

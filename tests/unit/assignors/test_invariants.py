@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from assignors.invariants import RULES, Violation, check, make_group, rules_for

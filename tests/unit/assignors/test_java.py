@@ -1,7 +1,5 @@
 """Results recorded from a JVM; `tests/oracle/assignors/test_java.py` compares the same functions with a running JVM."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignors import java

@@ -1,7 +1,5 @@
 """The tree of a hash bin stays a red-black tree; the oracle tests compare the tree with Java's."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

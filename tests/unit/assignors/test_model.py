@@ -1,7 +1,5 @@
 """Tests that members and topics accept lists in place of tuples."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The package ``assignors`` works alone: it imports quickly and needs neither Kafka clients nor frameworks."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

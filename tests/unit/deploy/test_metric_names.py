@@ -1,7 +1,5 @@
 """Every metric in an alert rule or a dashboard panel is exported by a component."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

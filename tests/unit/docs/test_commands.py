@@ -1,7 +1,5 @@
 """Every command line in the documentation is valid."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

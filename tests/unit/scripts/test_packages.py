@@ -1,7 +1,5 @@
 """``scripts/packages.sh`` builds native code if it can, and retries a build that failed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Fixtures for the unit tests of every package."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.memory_kafka import MemoryKafka

@@ -5,8 +5,6 @@ from these heartbeats: `/ready`, `/api/v1/groups`, the feed that the page shows,
 ``tests/integration/streaming/serve/test_freshness.py`` tests the same with real processes, for some seconds.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

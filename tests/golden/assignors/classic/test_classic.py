@@ -1,7 +1,5 @@
 """Assignments of the client classes of Kafka 4.3.1 (``tests/oracle/record_classic.py``), and published walkthroughs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

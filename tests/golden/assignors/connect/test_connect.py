@@ -1,7 +1,5 @@
 """Connect clusters over time, with the decisions of Kafka's own leader; the first line of a file names its version."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

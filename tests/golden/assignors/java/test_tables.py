@@ -1,7 +1,5 @@
 """Hash tables iterate as in a JVM, also with tree buckets and after removals (``tests/oracle/record_java.py``)."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 ``python -m tests.oracle.record_producer`` writes the file of results again.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

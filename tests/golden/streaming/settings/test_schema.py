@@ -3,8 +3,6 @@
 ``python -m tests.golden.streaming.settings.test_schema`` writes ``schema.json`` again after an intended change.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Configurations that advice calls critical: real client libraries refuse them."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import Consumer, KafkaException
 from kafka import KafkaConsumer

@@ -1,7 +1,5 @@
 """Faults of a cluster of three brokers: restarts, reassignments, unclean elections (only in `make test-long`)."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

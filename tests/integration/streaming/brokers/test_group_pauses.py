@@ -1,7 +1,5 @@
 """A stopped broker opens one incident of the cluster, whose pauses match the consumers' commits, and no crash."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -72,7 +70,7 @@ class Committer(Protocol):
 class PythonCommitter:
     """A consumer of confluent-kafka or kafka-python, run in a thread."""
 
-    def __init__(self, group: str, run: Callable[[PythonCommitter], None]) -> None:
+    def __init__(self, group: str, run: "Callable[[PythonCommitter], None]") -> None:
         self.group = group
         self.attempts: list[CommitAttempt] = []
         self.assignments = 0

@@ -1,7 +1,5 @@
 """A monitor on three brokers with replication factor 3, while a broker crashes, hangs or is restarted."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import defaultdict

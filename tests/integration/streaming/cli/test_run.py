@@ -1,7 +1,5 @@
 """``run`` ends when it receives SIGTERM."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

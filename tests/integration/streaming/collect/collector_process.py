@@ -1,7 +1,5 @@
 """A collector process under test, and a topic with records that consumers can commit."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

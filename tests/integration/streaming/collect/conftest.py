@@ -1,7 +1,5 @@
 """Fixtures of the collector's integration tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

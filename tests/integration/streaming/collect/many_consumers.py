@@ -4,8 +4,6 @@ Its argument is JSON: ``topics`` (the topic of each group, by group id) and ``co
 consumer for each group. Upon SIGTERM, and when the parent process has ended, all of them leave.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """The collector on a real broker: the published events agree with the consumers' own callbacks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

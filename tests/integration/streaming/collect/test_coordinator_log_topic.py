@@ -1,7 +1,5 @@
 """The sidecar copies a topic of log lines into the file that `collect --coordinator-log` follows."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

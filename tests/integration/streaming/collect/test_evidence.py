@@ -1,7 +1,5 @@
 """Causes of joins and leaves, derived from a real coordinator's log and from offset commits."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A hundred groups rebalance at once: each episode has every figure of its cost, and the requests are bounded."""
 
-from __future__ import annotations
-
 import json
 import logging
 import threading

@@ -1,7 +1,5 @@
 """Clients that lost the cluster permanently (librdkafka issue 5301) are replaced without lost or repeated events."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The polling collector on a real broker: its snapshots of a stable group agree with the consumers' callbacks."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Progress of a group on a real broker: commits and end offsets, from a rebalance until the group has no lag."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The monitor shows real groups as stable after a change, stuck in a rebalance, or without the members of a host."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable

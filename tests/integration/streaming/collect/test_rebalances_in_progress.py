@@ -1,7 +1,5 @@
 """Reports of rebalances in progress on a real broker, for clients with default settings."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A collector that is killed, replaced by another collector, or left without its broker."""
 
-from __future__ import annotations
-
 import os
 import threading
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """A share group on a real broker: two members share one partition, and the coordinator logs their joins."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

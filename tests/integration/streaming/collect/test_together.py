@@ -1,7 +1,5 @@
 """A collector by offsets and one by polling publish a group into one topic; a third collector polls alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path

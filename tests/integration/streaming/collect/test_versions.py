@@ -1,7 +1,5 @@
 """Tests of both collectors and the log reader with older Kafka releases; other tests use the newest release."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Compares the stories of real incidents from the broker's log, from clients' logs and from the live monitor."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import time
@@ -95,7 +93,7 @@ class LoggedGroup:
         else:
             self.members.pop(name).crash()
 
-    def kind_of(self, incident: Incident) -> str | None:
+    def kind_of(self, incident: "Incident") -> str | None:
         """Return the expected kind of an incident of this group; None if it depends on the client's timing."""
         if self.client == "kafka-python":
             return None  # its leader may request further generations

@@ -1,7 +1,5 @@
 """The MCP server as a child process, called over stdio by the client of the MCP SDK."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

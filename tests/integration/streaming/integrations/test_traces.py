@@ -1,7 +1,5 @@
 """Episodes exported as spans, received by the in-memory receivers of the OpenTelemetry SDK."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The documented permissions are sufficient and necessary: a component that lacks one reports which one is missing."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The command ``dlt`` on a real broker: it lists dead letters with their reasons, and publishes records unchanged."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

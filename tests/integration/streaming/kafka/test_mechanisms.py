@@ -1,7 +1,5 @@
 """Runs collector, stream and server under each authentication mechanism, as users with minimal permissions."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

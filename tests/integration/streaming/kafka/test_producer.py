@@ -1,7 +1,5 @@
 """This project's partitioner agrees with the Java client and with librdkafka's murmur2_random on a broker."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 from collections.abc import Iterator

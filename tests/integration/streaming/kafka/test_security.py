@@ -1,7 +1,5 @@
 """Every component against a broker with SASL_SSL and ACLs: the component works, or reports a problem in one line."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

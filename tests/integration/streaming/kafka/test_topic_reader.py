@@ -1,7 +1,5 @@
 """The topic reader on a real broker: it reads to the end of a topic, and continues after every change of the topic."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator

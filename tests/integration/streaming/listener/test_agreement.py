@@ -1,7 +1,5 @@
 """Consumers with the listener: their combined reports agree with the coordinator's records in every round."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """An outage of the monitor's cluster, while the application uses another cluster that stays available."""
 
-from __future__ import annotations
-
 from confluent_kafka import Consumer
 
 from streaming.kafka.broker import EmbeddedBroker

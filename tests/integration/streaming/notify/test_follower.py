@@ -1,7 +1,5 @@
 """Notifications from a real topic: none is lost when the receiver is down or the sender is restarted."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Java consumers in one JVM, which a test controls by lines of text."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable

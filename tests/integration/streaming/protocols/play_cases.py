@@ -1,7 +1,5 @@
 """Random scenarios for real groups: the seed determines the clients, the protocol and the events."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Compares predictions of ``what-if`` with the results of a scenario's events on real groups."""
 
-from __future__ import annotations
-
 from streaming.simulation.live_group import LiveGroup, MembershipLog
 from streaming.simulation.scenario import ScenarioEvent
 from streaming.simulation.what_if import GroupChange, apply_change, preview

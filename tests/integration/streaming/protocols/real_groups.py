@@ -3,8 +3,6 @@
 Events are applied one at a time, each after the group has settled, so that rounds do not depend on timing.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Reads one group's records in ``__consumer_offsets``, and builds the group's state from them as the collector does."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from time import monotonic

@@ -1,7 +1,5 @@
 """Groups whose leader has a custom assignor, such as one named ``range`` that uses another member order."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

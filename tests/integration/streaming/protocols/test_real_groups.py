@@ -6,8 +6,6 @@ of each event.
 The suite runs four scenarios; ``PLAYS=50`` runs the full comparison, and ``PLAYS_FROM=1000`` uses other seeds.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from collections import Counter

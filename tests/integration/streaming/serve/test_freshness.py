@@ -1,7 +1,5 @@
 """Every interface reports a stopped component within half a minute, and reports nothing while all components run."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

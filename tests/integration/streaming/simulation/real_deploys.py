@@ -3,8 +3,6 @@
 The forecast starts from the group's records in ``__consumer_offsets`` before the restart, without later ones.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

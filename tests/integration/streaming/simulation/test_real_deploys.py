@@ -3,8 +3,6 @@
 The suite restarts two members of a group of each kind; ``RESTARTS=20`` restarts all six members of twenty groups.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Only ``make test-long`` runs this test, because it starts seven JVMs.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import random

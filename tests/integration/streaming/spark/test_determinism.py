@@ -3,8 +3,6 @@
 ``make test-long`` runs the full size (``STREAM_EVENTS=100000``).
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from pathlib import Path

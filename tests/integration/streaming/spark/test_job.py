@@ -1,7 +1,5 @@
 """The Spark job on a real broker writes the same diffs as the pure functions, despite kills and restarts."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

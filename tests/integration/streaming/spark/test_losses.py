@@ -1,7 +1,5 @@
 """Lost records are reported before Spark starts, with the command-line options by which the job can continue."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -4,8 +4,6 @@
 under load.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import threading

@@ -3,8 +3,6 @@
 The test reads files and needs no broker, so it runs with every PySpark release (``make test-spark``).
 """
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 from pathlib import Path

@@ -3,8 +3,6 @@
 ``make test-long`` runs the full size (``STREAM_KILLS=20 STREAM_EVENTS=100000``) and shows figures.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import random

@@ -3,8 +3,6 @@
 Only ``make test-long`` runs these tests; ``test_checkpoint.py`` has a smaller test.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """Session timeouts are detected by the clock and written to the log; a replay of the log therefore needs no timer."""
 
-from __future__ import annotations
-
 import json
 import logging
 import threading

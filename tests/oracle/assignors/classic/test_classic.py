@@ -3,8 +3,6 @@
 ``--oracle-cases 20000`` (or ``ORACLE_CASES``) runs the full comparison; the suite's default is small.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

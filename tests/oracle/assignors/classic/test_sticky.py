@@ -1,7 +1,5 @@
 """The fast sticky builders against the Java classes, on random small groups; hypothesis shrinks differences."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Compares Connect's assignors with Kafka's Java classes, in random cluster histories with bytes of real workers."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The server-side assignors against Java's TargetAssignmentBuilder; each result is the next round's target."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -4,8 +4,6 @@ Partitions with equal hash codes have no order in Kafka, so the comparison omits
 partitions whose subscriptions differ, where a swap moves later partitions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

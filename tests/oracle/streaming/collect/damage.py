@@ -1,7 +1,5 @@
 """Damages bytes: truncates them, changes their version, or replaces numbers in them."""
 
-from __future__ import annotations
-
 import random
 from struct import pack
 

@@ -1,7 +1,5 @@
 """Decoding of intact and damaged records of KIP-848, share and Streams groups, compared with Kafka 4.3.1."""
 
-from __future__ import annotations
-
 import random
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The user data of Kafka Streams, written by Kafka 4.3.1 in every version, is decoded as Kafka 4.3.1 decodes it."""
 
-from __future__ import annotations
-
 import random
 from base64 import b64decode, b64encode
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Each assignment by the simulated leader is repeated with the Java class, with a 
 workers' tasks in the Java result must equal those in the simulated round.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any

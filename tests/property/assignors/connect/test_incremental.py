@@ -1,7 +1,5 @@
 """Random histories of Connect clusters: an assignment never runs a task twice, and a quiet cluster ends in balance."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Native code and Python return the same assignment for every group of the consumer protocol."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Properties of the assignor ``uniform`` for random groups: valid, within quotas, and stable when recomputed."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Each partition of a subscribed topic has one owner, a subscriber's thread; ranges are contiguous and even."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

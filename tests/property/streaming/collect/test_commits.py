@@ -1,7 +1,5 @@
 """The fast decoder of offset commits agrees with the decoder of all records."""
 
-from __future__ import annotations
-
 from struct import pack
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Arbitrary bytes in a record of the offsets topic, from clients or broken disks, affect no other record."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from struct import pack
 

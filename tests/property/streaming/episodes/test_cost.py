@@ -1,7 +1,5 @@
 """Cost bounds contain the true cost of a simulated partition, whatever the times of samples and commits are."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from random import Random
 

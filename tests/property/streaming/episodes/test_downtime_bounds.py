@@ -1,7 +1,5 @@
 """Bounds of downtime contain the true downtime, for any history and any evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from random import Random
 

@@ -1,7 +1,5 @@
 """The episodes of any log do not depend on batches, and are the same if computed from the diffs alone."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from random import Random

@@ -1,7 +1,5 @@
 """Groups other than consumer groups: diffs are consistent (after = kept + assigned) and do not depend on batches."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Diffs are consistent for any events (after = kept + assigned), and do not depend on batches."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Outputs for random logs with rebalances in progress: independent of batches and buckets, with consistent statuses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from random import Random
 

@@ -1,7 +1,5 @@
 """Records that a producer repeats change nothing, whether in one batch or one record per batch."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 

@@ -1,7 +1,5 @@
 """All written state and records can be read again, including events at the limits of their fields."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Random histories of random groups under every protocol; the invariants are checked after each event."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from dataclasses import replace

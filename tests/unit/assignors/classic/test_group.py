@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from assignors.classic.group import in_map_order, read_group

@@ -1,7 +1,5 @@
 """The published walkthroughs of KIP-415, and one test for each rule of IncrementalCooperativeAssignor."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignors.connect import incremental

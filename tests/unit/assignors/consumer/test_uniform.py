@@ -1,7 +1,5 @@
 """Tests each rule of the ``uniform`` assignor's two builders on a small group, and compares whole assignments."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The worked examples of AdminUtils and of its tests, and a few recorded results of the Java class."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The old consumer's assignors: published examples, ordering, Kafka releases, and rejected input."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignors.errors import BadInput, InvalidGroup

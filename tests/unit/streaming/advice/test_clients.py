@@ -1,7 +1,5 @@
 """Client configuration files, and the rules that concern only such files."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignors.errors import BadInput

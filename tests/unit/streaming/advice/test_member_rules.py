@@ -1,7 +1,5 @@
 """Rules about members and partitions: each is tested on a group with the fault and on a similar group without it."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec import structs
 

@@ -1,7 +1,5 @@
 """Rules about the rebalance protocol: each is tested on a group with the fault and on a similar group without it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

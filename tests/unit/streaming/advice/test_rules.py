@@ -1,7 +1,5 @@
 """Advice for one group and for all groups, and the measured effect of applied advice."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Rules about timeouts: each is tested on a group with the fault and on a similar group without it."""
 
-from __future__ import annotations
-
 from streaming.advice.model import CostSaving
 from tests.support.advice import evidence, history, rules
 from tests.support.built_diffs import DiffBuilder

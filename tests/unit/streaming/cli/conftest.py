@@ -1,7 +1,5 @@
 """Fixtures that run the command line in the test's own process."""
 
-from __future__ import annotations
-
 import io
 import logging
 import signal

@@ -1,7 +1,5 @@
 """The command ``advise`` in text and JSON: for one group, for all groups, and for a configuration file alone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

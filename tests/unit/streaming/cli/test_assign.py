@@ -1,7 +1,5 @@
 """The command ``assign`` in pipes and on a terminal: its complete output and exit status."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

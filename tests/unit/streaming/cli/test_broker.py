@@ -1,7 +1,5 @@
 """The command ``broker``: arguments, output, and the end of the process; integration tests run real brokers."""
 
-from __future__ import annotations
-
 import json
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command ``check`` checks assignments: its output, exit statuses and error messages."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

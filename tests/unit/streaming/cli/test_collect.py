@@ -1,7 +1,5 @@
 """The command ``collect`` passes its options to the collector."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

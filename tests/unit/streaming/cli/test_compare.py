@@ -1,7 +1,5 @@
 """Comparison of two episodes: figures that certainly improved, and figures whose bounds overlap."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

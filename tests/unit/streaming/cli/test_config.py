@@ -1,7 +1,5 @@
 """The command ``config`` shows the effective settings and checks them."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path

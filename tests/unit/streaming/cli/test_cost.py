@@ -1,7 +1,5 @@
 """The command ``cost`` prints the cost of rebalances as a table, JSON Lines or CSV; an unknown cost is not zero."""
 
-from __future__ import annotations
-
 import csv
 import json
 import time

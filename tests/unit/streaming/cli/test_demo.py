@@ -1,7 +1,5 @@
 """The command ``demo`` passes its options on and returns an exit status."""
 
-from __future__ import annotations
-
 from itertools import count
 from pathlib import Path
 from threading import Event

@@ -1,7 +1,5 @@
 """The command ``dlt`` lists dead letters and publishes dead letters again."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 

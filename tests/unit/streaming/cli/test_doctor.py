@@ -1,7 +1,5 @@
 """The command ``doctor`` prints one line per check, in text or JSON, and returns an exit status."""
 
-from __future__ import annotations
-
 import json
 import sys
 from importlib.metadata import version

@@ -1,7 +1,5 @@
 """The command ``explain`` reads log files: the stories that it prints, and its exit statuses."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """The command ``forecast`` prints the cost of a change of a live group, in text and JSON."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

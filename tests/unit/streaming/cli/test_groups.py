@@ -1,7 +1,5 @@
 """The command ``groups`` prints one line per group, in text and JSON."""
 
-from __future__ import annotations
-
 import json
 
 from streaming.records.codec import encode

@@ -1,7 +1,5 @@
 """The command ``incidents`` lists open incidents, in text and JSON."""
 
-from __future__ import annotations
-
 import json
 import time
 

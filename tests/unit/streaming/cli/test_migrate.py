@@ -1,7 +1,5 @@
 """The command ``migrate`` checks whether a group can move to another protocol, in text and JSON."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The command ``notify test`` sends a test incident to each receiver."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.support.command import run

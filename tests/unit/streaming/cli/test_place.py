@@ -1,7 +1,5 @@
 """The command ``place`` assigns replicas to brokers: its output, exit statuses and error messages."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A recording that ``record`` wrote gives the same output, byte for byte, on a machine without a cluster."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

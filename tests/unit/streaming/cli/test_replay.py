@@ -1,7 +1,5 @@
 """The command ``replay`` prints diffs, or compares the diffs with the topic and returns an exit status."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

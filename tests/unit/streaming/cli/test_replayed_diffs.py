@@ -1,7 +1,5 @@
 """Diffs of a replay from the membership log, and the differences between these diffs and a topic's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The command ``report`` writes one offline HTML file about an episode or the cluster."""
 
-from __future__ import annotations
-
 import json
 import re
 from html.parser import HTMLParser

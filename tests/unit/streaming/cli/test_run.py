@@ -1,7 +1,5 @@
 """The command ``run`` starts the three components with its options, and ends them together."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The command ``simulate`` as users start it: the sources of a scenario, and the output formats."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

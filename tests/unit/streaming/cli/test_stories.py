@@ -1,7 +1,5 @@
 """``watch --stories`` prints each changed episode before its diffs; without the topic of episodes, only diffs."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """The command ``stream`` passes its options to the job."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The options ``--at``, ``--from`` and ``--to`` show groups at a past moment, from the membership log alone."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The command ``top`` lists the groups with the worst status first."""
 
-from __future__ import annotations
-
 import json
 
 from streaming.cli.groups import sort_worst_first

@@ -1,7 +1,5 @@
 """The command ``topics`` lists and creates the monitor's topics."""
 
-from __future__ import annotations
-
 import json
 
 from tests.support.memory_kafka import MemoryKafka

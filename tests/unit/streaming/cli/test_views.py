@@ -1,7 +1,5 @@
 """Commands' text output equals reviewed files in ``tests/golden/streaming/cli``; ``WRITE_RECORDED=1`` updates them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

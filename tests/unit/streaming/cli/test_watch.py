@@ -1,7 +1,5 @@
 """The command ``watch`` prints diffs in text and JSON."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """The command ``what-if``: its output as text, as JSON and in pipelines, and the questions that it rejects."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

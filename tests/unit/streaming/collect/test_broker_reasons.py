@@ -1,8 +1,5 @@
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from msgspec import structs
@@ -12,9 +9,6 @@ from streaming.collect.broker_log.group_reasons import GroupReasons
 from streaming.collect.broker_reasons import BrokerReasons, LogTail, add_reasons
 from streaming.records.events import Event, Evidence, GroupDeleted, GroupObserved
 from tests.support.broker_logs import read_lines
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LEAVE_LINES = (
     "INFO [GroupCoordinator id=1] [GroupId g] Member m left the consumer group. (GroupMetadataManager)\n"

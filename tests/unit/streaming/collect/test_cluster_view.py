@@ -1,7 +1,5 @@
 """Changes of a whole cluster, from snapshots of the cluster's metadata and of its groups."""
 
-from __future__ import annotations
-
 import pytest
 
 from streaming.collect.cluster_view import ClusterSnapshot, ClusterView, coordinator_partition

@@ -1,7 +1,5 @@
 """The complete collector over a cluster in memory: from the recorded offsets topic to the membership topic."""
 
-from __future__ import annotations
-
 import json
 import threading
 from datetime import UTC, datetime

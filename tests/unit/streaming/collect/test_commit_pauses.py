@@ -1,7 +1,5 @@
 """Pauses of groups around a change of their coordinators, from the times of their commits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import pytest

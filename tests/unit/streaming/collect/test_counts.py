@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from streaming.collect.counts import is_outdated, partitions_changed
 from streaming.records.events import Event, GroupObserved, ObservedMember, PartitionsChanged, TopicMetadata
 

@@ -1,7 +1,5 @@
 """Evidence from offset commits, and evidence about probing rebalances."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import pytest

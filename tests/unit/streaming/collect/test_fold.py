@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from streaming.collect.coordinator.records import RawRecord

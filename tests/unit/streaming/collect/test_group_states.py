@@ -1,7 +1,5 @@
 """Listing of rebalancing groups: one request to each broker, failed requests, and users who see no group."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests that the collector combines snapshots while a member of a large KIP-848 group restarts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from random import Random
 

@@ -1,7 +1,5 @@
 """Tests of a collector: its group filter, its shutdown, and a membership topic that is created again."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

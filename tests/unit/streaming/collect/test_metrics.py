@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from prometheus_client import CollectorRegistry, generate_latest
 
 from streaming.collect.broker_log.log import LogCounts

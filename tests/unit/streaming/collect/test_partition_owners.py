@@ -1,7 +1,5 @@
 """Downtime of moved partitions, from offset commits; ``test_commits`` covers members that commits prove alive."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import pytest

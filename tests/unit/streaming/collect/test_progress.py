@@ -1,7 +1,5 @@
 """Samples of groups' progress: which partitions are sampled, how often, and the content of the events."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

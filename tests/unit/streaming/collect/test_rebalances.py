@@ -1,7 +1,5 @@
 """Rebalances in progress, from group lists, log lines and records: their begin, members, changes and end."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import UNSET

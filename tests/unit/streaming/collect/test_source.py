@@ -1,7 +1,5 @@
 """Tests of the collector's source: the position at which it resumes reading a partition, and the events it reads."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The remaining error budget of a service level objective, with bounds."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

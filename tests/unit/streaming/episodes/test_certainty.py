@@ -1,7 +1,5 @@
 """Certainty of episodes: which evidence proves a kind of episode, and stories that name what is not proven."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

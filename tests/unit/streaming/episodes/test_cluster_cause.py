@@ -1,7 +1,5 @@
 """An episode that a cluster incident explains names the incident and reports no crash."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Bounds of an episode's cost: outages of several rounds, slow requests, and samples around the episode."""
 
-from __future__ import annotations
-
 from msgspec import structs
 
 from streaming.episodes.cost import (

@@ -1,7 +1,5 @@
 """Incidents of episodes: storms with and without a triggering member, and static members that bounce."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest

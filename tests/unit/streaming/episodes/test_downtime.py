@@ -1,7 +1,5 @@
 """Bounds of downtime: from each kind of evidence, from combined evidence, and without evidence."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Start, rounds and end of an episode, computed from a group's rounds."""
 
-from __future__ import annotations
-
 import pytest
 
 from streaming.episodes.fold import MAX_EVIDENCE, MOST_ROUNDS, QUIET_TIME_MS

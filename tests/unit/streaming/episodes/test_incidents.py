@@ -1,7 +1,5 @@
 """Stored incidents of a group are opened, updated and closed."""
 
-from __future__ import annotations
-
 from streaming.episodes.incidents import IncidentState, StoredIncident, close_incidents, open_incident
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from streaming.episodes.members import MAX_TEMPORARY_MEMBERS

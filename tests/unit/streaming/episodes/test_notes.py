@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from streaming.episodes.notes import existed_before
 from streaming.records.diffs import Cause
 

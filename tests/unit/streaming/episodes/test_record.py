@@ -1,7 +1,5 @@
 """The record of an episode, as the stream writes it."""
 
-from __future__ import annotations
-
 from msgspec import structs
 
 from streaming.episodes.record import MAX_LISTED_MEMBERS, record

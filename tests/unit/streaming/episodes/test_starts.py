@@ -1,7 +1,5 @@
 """Starts and ends of groups that ran already, or were empty, when the monitor first observed them."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec import structs
 

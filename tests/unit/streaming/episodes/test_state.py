@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import msgspec
 
 from streaming.episodes.fold import quiet_time_end, state_after_end

@@ -1,7 +1,5 @@
 """Storms (rebalances without progress), the members that trigger storms, and similar cases that are not storms."""
 
-from __future__ import annotations
-
 import pytest
 
 from streaming.episodes.notes import BounceNote

@@ -1,7 +1,5 @@
 """Events read from single lines: of a client's log, of an old coordinator's log, or of a tool's output."""
 
-from __future__ import annotations
-
 import pytest
 
 from streaming.explain.events import LogEvent

@@ -1,7 +1,5 @@
 """A reader that reads a topic in the background, over a cluster in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

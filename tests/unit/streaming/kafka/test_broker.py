@@ -1,7 +1,5 @@
 """Start and end of the embedded broker, with a script instead of the JVM; integration tests start real brokers."""
 
-from __future__ import annotations
-
 import socket
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The folder of downloads, and the locks between processes that use this folder."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Tests that readers of compacted topics read the newest record of each key, up to the topic's end."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignors.errors import BadInput

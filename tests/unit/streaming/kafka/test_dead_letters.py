@@ -1,7 +1,5 @@
 """Dead letters are listed, and their records are published again, over a cluster in memory."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import KafkaError
 

@@ -1,7 +1,5 @@
 """Tests that the newest snapshot of a live group is found in whichever partition of the topic it is."""
 
-from __future__ import annotations
-
 import pytest
 
 from streaming.kafka.group_reader import read_live_group

@@ -1,7 +1,5 @@
 """Component heartbeats over a cluster in memory: the written records, and failures that a component survives."""
 
-from __future__ import annotations
-
 import logging
 import time
 from types import SimpleNamespace

@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 import io
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -10,9 +8,6 @@ import pytest
 from assignors.errors import OutsideFailure
 from streaming.kafka import jars
 from streaming.kafka.jars import DownloadFailed, NoJava, fetch, java
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 JARS_TO_FETCH = ["org.apache.kafka:kafka_2.13:9.9.9"]
 

@@ -1,7 +1,5 @@
 """Lag of groups, from the samples in the membership topic."""
 
-from __future__ import annotations
-
 import pytest
 
 from streaming.kafka.lag_reader import GroupLag, LagReader, read_lags

@@ -1,7 +1,5 @@
 """Metadata of topics: topic ids, committed and end offsets, and clients that have stalled."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 from typing import Any
 

@@ -1,7 +1,5 @@
 """OAuth tokens for kafka-python, from an identity provider."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 

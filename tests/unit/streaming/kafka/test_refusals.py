@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from streaming.kafka.security import explain, no_answer_message

@@ -1,7 +1,5 @@
 """A topic follower whose broker rejects requests for a while."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

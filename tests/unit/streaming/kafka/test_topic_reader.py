@@ -1,7 +1,5 @@
 """Tests of a topic reader on a cluster in memory, while topics are deleted, created again, grown or unavailable."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any

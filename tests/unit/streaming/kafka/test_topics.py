@@ -1,7 +1,5 @@
 """The monitor's own topics, over a cluster in memory."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import KafkaError
 

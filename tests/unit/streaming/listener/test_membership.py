@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from msgspec import UNSET, UnsetType, structs
 
 from streaming.listener.membership import (

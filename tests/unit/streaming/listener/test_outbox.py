@@ -1,7 +1,5 @@
 """The listener's outbox is bounded and never blocks the application."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """A repeated event, which the membership log already contains, changes nothing."""
 
-from __future__ import annotations
-
 from streaming.monitor.state import MAX_FINGERPRINTS, add_fingerprint
 from tests.support.histories import Log, play
 

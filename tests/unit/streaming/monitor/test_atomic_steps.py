@@ -1,7 +1,5 @@
 """Each record is one atomic step: if any function fails, the record becomes a dead letter and changes nothing."""
 
-from __future__ import annotations
-
 import sys
 from types import FrameType
 from typing import Any

@@ -1,7 +1,5 @@
 """A bucket without Spark: the input is plain rows, the output is plain rows and a state blob."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 

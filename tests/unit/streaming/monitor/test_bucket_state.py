@@ -1,7 +1,5 @@
 """Tests of the stored state of a bucket: its format, its version, and the discarding of changes."""
 
-from __future__ import annotations
-
 import pytest
 
 from streaming.monitor.bucket_state import MAGIC, Bucket, CorruptState, LastHeartbeat

@@ -1,7 +1,5 @@
 """Generations that the coordinator's log contains but some members did not receive."""
 
-from __future__ import annotations
-
 import pytest
 
 from streaming.monitor.bucket_state import TrackedGroup

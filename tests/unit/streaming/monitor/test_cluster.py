@@ -1,7 +1,5 @@
 """Tests of cluster incidents, which the stream opens and closes event by event."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Diffs compared with the callbacks of simulated consumers that do not receive some generations."""
 
-from __future__ import annotations
-
 from random import Random
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Derived groups (known only from member events): each event that changes the group starts a rebalance, as in Kafka."""
 
-from __future__ import annotations
-
 import pytest
 
 from streaming.monitor.group import ContradictoryTopic, apply

@@ -1,7 +1,5 @@
 """Episodes of the stream's groups: their records, their timer and their stored state."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

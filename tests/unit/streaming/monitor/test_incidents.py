@@ -1,7 +1,5 @@
 """Incidents of the stream's groups, event by event: each is opened, updated and closed exactly once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

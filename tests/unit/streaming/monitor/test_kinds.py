@@ -1,7 +1,5 @@
 """Groups other than consumer groups: Connect, Kafka Streams and share groups."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Tests of the downtime bounds that a group's events prove."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from streaming.monitor.bucket import process

@@ -1,7 +1,5 @@
 """Observed groups: assignments are read from snapshots, while diffs and causes are computed."""
 
-from __future__ import annotations
-
 import pytest
 
 from streaming.monitor.group import apply

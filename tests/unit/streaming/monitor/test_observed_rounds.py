@@ -1,7 +1,5 @@
 """Observed groups: which rounds belong to one rebalance, and the cause of each rebalance."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec import structs
 

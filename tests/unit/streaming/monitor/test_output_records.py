@@ -1,7 +1,5 @@
 """Topics, headers and size limits of written records."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignors.partitioner import partition_for_key

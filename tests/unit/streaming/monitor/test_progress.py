@@ -1,7 +1,5 @@
 """Samples of a group's offsets: the cost of an episode, the status until the group has caught up, and lost records."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from streaming.monitor.bucket import process

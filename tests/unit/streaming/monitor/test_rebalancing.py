@@ -1,7 +1,5 @@
 """Rebalances in progress: the status of the episode, the rebalance's end, and the incident of a stuck rebalance."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

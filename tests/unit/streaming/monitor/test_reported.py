@@ -1,7 +1,5 @@
 """Groups whose assignments are computed from the reports of their members, without a collector."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import structs

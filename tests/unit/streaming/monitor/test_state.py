@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from streaming.monitor.state import TopicState, existing_last_owners
 
 

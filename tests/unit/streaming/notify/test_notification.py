@@ -1,7 +1,5 @@
 """Tests of notifications: incidents of which a receiver is notified, and incidents of which it is not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Tests of the HTTP requests that notify Slack, Teams, PagerDuty, Opsgenie and webhooks."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """Delivery of notifications to a real HTTP server that fails in every possible way."""
 
-from __future__ import annotations
-
 import pytest
 
 from streaming.kafka.topic_follower import StopRequested

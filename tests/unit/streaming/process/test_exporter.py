@@ -1,7 +1,5 @@
 """The endpoint `/metrics`, over real sockets on the loopback interface."""
 
-from __future__ import annotations
-
 import socket
 from urllib.request import urlopen
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from streaming.process import MAX_MESSAGE_CHARACTERS, escape_unprintable, print_line, warn

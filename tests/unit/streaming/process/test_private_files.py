@@ -1,7 +1,5 @@
 """Files that may contain a secret are readable only by their owner."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

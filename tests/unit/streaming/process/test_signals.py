@@ -1,7 +1,5 @@
 """The first signal requests a clean stop; the second signal ends the process at once."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Classic groups (JoinGroup) in simulated scenarios: requests by kind, timeouts, and removed members."""
 
-from __future__ import annotations
-
 import pytest
 
 from streaming.protocols import vocabulary

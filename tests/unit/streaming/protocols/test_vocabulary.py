@@ -1,7 +1,5 @@
 """Default values of the timing model, and the count of heartbeats, which are not simulated one by one."""
 
-from __future__ import annotations
-
 from streaming.protocols import vocabulary
 from streaming.protocols.vocabulary import Reason, TimingModel
 from streaming.simulation.scenario import Scenario

@@ -1,7 +1,5 @@
 """The published walkthroughs of the protocols, round by round; whole values are compared."""
 
-from __future__ import annotations
-
 from tests.support.machines import after, played, round_summary, scenario
 
 THIRD_CONSUMER_SCENARIO = scenario(

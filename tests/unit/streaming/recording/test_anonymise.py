@@ -1,7 +1,5 @@
 """An anonymised log contains no original name, and gives the same stories as the original log."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 from uuid import UUID

@@ -1,7 +1,5 @@
 """Recordings are written and read, replay to the recorded output, and are rejected if damaged."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import zlib

@@ -1,7 +1,5 @@
 """The history at a past moment equals the stream's output at that moment, for any division into batches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import zip_longest
 from random import Random

@@ -1,7 +1,5 @@
 """The command ``owner`` reads from diffs which member owns a partition, since when, and why."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from msgspec import UNSET

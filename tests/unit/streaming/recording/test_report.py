@@ -1,7 +1,5 @@
 """Reports are small: rows, members and rounds are limited, and a report has the number of omitted items."""
 
-from __future__ import annotations
-
 from streaming.recording.report import MAX_TABLE_ROWS, ReportSection, ReportTable, as_markdown, render_html, timeline
 from tests.support.histories import diffs, play
 from tests.support.recorded import RandomGroup

@@ -1,7 +1,5 @@
 """Values of membership events as other programs write them."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta, timezone
 

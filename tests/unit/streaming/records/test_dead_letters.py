@@ -1,7 +1,5 @@
 """A dead letter is the original record with a reason; the value is cut only if the topic's size limit requires it."""
 
-from __future__ import annotations
-
 import pytest
 
 from streaming.records.codec import MalformedEvent, record_bytes

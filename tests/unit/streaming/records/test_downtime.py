@@ -1,7 +1,5 @@
 """The combined downtime of several episodes."""
 
-from __future__ import annotations
-
 from streaming.records.downtime import start_of_day, total_downtime
 from streaming.records.episodes import Downtime, PartitionDowntime
 

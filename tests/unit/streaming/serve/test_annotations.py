@@ -1,7 +1,5 @@
 """Annotations: a POST publishes them, the stream forwards them, and the stories of episodes name them."""
 
-from __future__ import annotations
-
 import json
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The JSON routes of the API, requested without a server."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from urllib.parse import quote
 

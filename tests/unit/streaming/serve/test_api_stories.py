@@ -1,7 +1,5 @@
 """The API's JSON of episodes and incidents, requested without a server."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Large responses are shared, sent in pieces, and limited in total size over all connections."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import tracemalloc

@@ -1,7 +1,5 @@
 """Several clusters in one server: paths, access, readiness, metrics, and clusters that fail."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The server returns the page's HTML document with all files in it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools
@@ -70,7 +68,7 @@ class FeedUnderTest:
             self.board.publish(batch)
 
     @contextlib.asynccontextmanager
-    async def listen(self, last: Any = None, wanted: FeedFilter | None = None) -> AsyncIterator[Reader]:
+    async def listen(self, last: Any = None, wanted: FeedFilter | None = None) -> "AsyncIterator[Reader]":
         with self.board.listener_event() as waker:
             place = (last, None) if isinstance(last, int) else last
             response = FeedResponse(self.feed, wanted or FeedFilter(), place)

@@ -1,7 +1,5 @@
 """Tests that feed clients receive episodes and incidents in order, only on request, and once each after a gap."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

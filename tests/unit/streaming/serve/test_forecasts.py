@@ -1,7 +1,5 @@
 """Forecasts under /api/v1/, requested without a server."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

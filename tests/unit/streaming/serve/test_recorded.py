@@ -1,7 +1,5 @@
 """The page of a recording shows all rounds and stories of the recording's replay, without a cluster."""
 
-from __future__ import annotations
-
 import io
 import threading
 from typing import Any

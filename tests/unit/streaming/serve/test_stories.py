@@ -1,7 +1,5 @@
 """Episodes and incidents in the history: their numbers, updates and retention, and the same content after a restart."""
 
-from __future__ import annotations
-
 import json
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Groups at a past moment equal the result of replaying the membership log up to this moment."""
 
-from __future__ import annotations
-
 import json
 from random import Random
 

@@ -1,7 +1,5 @@
 """Forecasts in worker processes: limits of time, memory and number, and clients that disconnect."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

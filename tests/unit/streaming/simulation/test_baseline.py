@@ -1,7 +1,5 @@
 """Conversion of a live group into the start of a simulated scenario."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

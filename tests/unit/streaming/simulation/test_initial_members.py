@@ -1,7 +1,5 @@
 """Scenarios whose members own partitions at the start."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

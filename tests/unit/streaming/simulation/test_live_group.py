@@ -1,7 +1,5 @@
 """A live group, built from its events, from which the next rebalance is simulated."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest

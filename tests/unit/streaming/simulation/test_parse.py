@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from streaming.simulation import builtin_scenarios

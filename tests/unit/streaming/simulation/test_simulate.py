@@ -1,7 +1,5 @@
 """The documented scenario, its JSON format, and consistent rounds (after = kept + assigned) under every protocol."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

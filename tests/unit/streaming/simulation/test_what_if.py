@@ -1,7 +1,5 @@
 """What-if analysis of a live group: the assignment by each assignor after a change, and its uncertainties."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

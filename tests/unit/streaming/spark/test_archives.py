@@ -1,7 +1,5 @@
 """The archive of Python code for executors, and the archive of the JVM's classes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tarfile

@@ -1,7 +1,5 @@
 """The driver receives each bucket's report exactly once, batch by batch."""
 
-from __future__ import annotations
-
 import threading
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """A checkpoint is used only by the job that created it."""
 
-from __future__ import annotations
-
 import errno
 import re
 import shutil

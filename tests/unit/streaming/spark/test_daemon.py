@@ -1,7 +1,5 @@
 """Spark's Python workers have no jars in their import path."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests that a failed query ends with a message of one line."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest

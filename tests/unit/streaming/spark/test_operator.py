@@ -1,7 +1,5 @@
 """Tests of the stateful function without a JVM: input columns become records, and output records become rows."""
 
-from __future__ import annotations
-
 from collections import deque
 from types import SimpleNamespace
 from typing import Any

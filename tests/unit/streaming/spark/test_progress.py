@@ -1,7 +1,5 @@
 """Tests of the metrics of a batch, which are read from Spark's progress report (format of Spark 4.0)."""
 
-from __future__ import annotations
-
 import json
 import logging
 from typing import Any

@@ -1,7 +1,5 @@
 """Resizing of a checkpoint (its buckets and tasks) without Spark; integration tests cover the steps with Spark."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

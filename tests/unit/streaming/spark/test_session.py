@@ -1,7 +1,5 @@
 """Properties, start and end of a Spark session, without a JVM."""
 
-from __future__ import annotations
-
 import threading
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Records that were lost before the start are reported per partition, with the options for continuing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

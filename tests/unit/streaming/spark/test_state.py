@@ -1,7 +1,5 @@
 """The decoder of a bucket's stored state; integration tests read real checkpoints."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The number of the state bucket to which each group belongs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from zlib import crc32
 

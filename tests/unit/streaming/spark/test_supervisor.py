@@ -1,7 +1,5 @@
 """Tests of the Spark job's supervisor, whose decisions depend only on batches, topics and the time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

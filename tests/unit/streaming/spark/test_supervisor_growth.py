@@ -1,7 +1,5 @@
 """After a topic has grown, its new partitions are read only once all earlier records of the old partitions are read."""
 
-from __future__ import annotations
-
 from streaming.spark.supervisor import GROWTH_CONFIRM_SECONDS, PartitionGrowth
 
 

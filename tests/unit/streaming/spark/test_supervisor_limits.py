@@ -1,7 +1,5 @@
 """The batch size limit adapts to the size of the batches."""
 
-from __future__ import annotations
-
 from streaming.spark.supervisor import BatchLimit
 
 MEGABYTE = 1 << 20

@@ -1,7 +1,5 @@
 """Ticks that the Spark job writes to their topic, tested on a cluster in memory."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs real Java applications (Connect workers and Kafka Streams) as processes that can be killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

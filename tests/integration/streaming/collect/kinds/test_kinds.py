@@ -1,7 +1,5 @@
 """Connect and Kafka Streams as real Java applications: their own reports agree with the diffs."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator

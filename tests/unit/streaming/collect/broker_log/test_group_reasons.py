@@ -1,7 +1,5 @@
 """Reasons of rebalances from the group coordinator's log, by generation or epoch."""
 
-from __future__ import annotations
-
 import pytest
 
 from streaming.collect.broker_log import group_reasons

@@ -1,7 +1,5 @@
 """Every message of every Kafka release, in every log layout, is read with exactly the reason that it gives."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

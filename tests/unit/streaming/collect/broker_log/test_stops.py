@@ -1,7 +1,5 @@
 """Bounds of the downtime in a rebalance, from its phases in the coordinator's log: prepared, stabilized, assigned."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec import UNSET
 

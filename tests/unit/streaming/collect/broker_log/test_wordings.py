@@ -1,7 +1,5 @@
 """Reasons of generations from the log lines of older Kafka releases and of migrating groups."""
 
-from __future__ import annotations
-
 import pytest
 
 from streaming.collect.broker_log.group_reasons import GroupReasons

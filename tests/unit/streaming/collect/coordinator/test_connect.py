@@ -1,7 +1,5 @@
 """Metadata bytes of Connect workers: recorded bytes of release 4.3.1, and malformed bytes, which are rejected."""
 
-from __future__ import annotations
-
 from struct import pack
 
 import pytest

@@ -1,7 +1,5 @@
 """Groups with epochs: records of a 4.3.1 broker, and the snapshots read from these records."""
 
-from __future__ import annotations
-
 from struct import pack
 from typing import Any
 

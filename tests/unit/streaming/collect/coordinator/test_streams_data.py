@@ -1,7 +1,5 @@
 """User data of Kafka Streams: recorded bytes of release 4.3.1, and older layouts."""
 
-from __future__ import annotations
-
 from struct import pack
 
 import pytest

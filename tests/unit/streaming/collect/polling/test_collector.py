@@ -1,7 +1,5 @@
 """The complete polling collector (``collect --by polling``) over a cluster in memory."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Online migration of a group from the classic to the consumer protocol and back: whole rounds are compared."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.machines import after, played, round_summary, scenario

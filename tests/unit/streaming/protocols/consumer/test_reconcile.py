@@ -1,7 +1,5 @@
 """Every state transition of ``CurrentAssignmentBuilder``, each with its complete result."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignors.model import TopicPartitions
