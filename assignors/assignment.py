@@ -5,7 +5,7 @@ topics without partitions; :func:`normalize` removes such topics. No function ch
 contain parts of an argument, so treat both as frozen.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -123,7 +123,7 @@ def as_lists(owned: TopicPartitions) -> Lists:
     return {topic: p if isinstance(p, list) else list(p) for topic, p in owned.items() if p}
 
 
-def size(owned: TopicPartitions) -> int:
+def size(owned: Mapping[str, Collection[int]]) -> int:
     """Return the number of partitions in ``owned``."""
     return sum(map(len, owned.values()))
 
@@ -144,6 +144,9 @@ def diff(owned: TopicPartitions, after: TopicPartitions) -> AssignmentDiff:
     # Topics that the member owned come first: the order of a diff's JSON depends on it.
     for topic in {**owned, **after}:
         partitions_before, partitions_after = owned.get(topic, ()), after.get(topic, ())
+        if partitions_before == partitions_after:
+            change.kept[topic] = list(partitions_before)
+            continue
         set_before, set_after = set(partitions_before), set(partitions_after)
         if lost := [p for p in partitions_before if p not in set_after]:
             change.revoked[topic] = lost

@@ -146,12 +146,14 @@ def check_assigned(group: Group) -> list[Violation]:
 def check_one(assignment: Observed, group: Group | None = None) -> list[Violation]:
     """Check that no partition is assigned twice and, with ``group``, that members subscribe to assigned topics."""
     problems: list[Violation] = []
-    owners: dict[str, dict[int, str]] = {}
+    has_second_owners = size(owners(assignment)) < sum(map(size, assignment.values()))
+    first_owners: dict[str, dict[int, str]] = {}
     for member, share in assignment.items():
         for name, partitions in share.items():
-            owner_of = owners.setdefault(name, {})
-            problems += _second_owners(owner_of, member, name, partitions)
-            owner_of.update(dict.fromkeys(partitions, member))
+            if has_second_owners:
+                owner_of = first_owners.setdefault(name, {})
+                problems += _second_owners(owner_of, member, name, partitions)
+                owner_of.update(dict.fromkeys(partitions, member))
             if group is not None and partitions:
                 problems += _misplaced_partitions(group, member, name, tuple(sorted(set(partitions))))
     return problems
@@ -181,7 +183,8 @@ def _misplaced_partitions(group: Group, member: str, name: str, assigned: tuple[
         message = f"{member} is given {_partition_text(name, assigned)} without subscribing to {name}"
         problems.append(Violation(VALID, message, (member,), name, assigned))
     count = group.count(name)
-    if missing := tuple(partition for partition in assigned if not 0 <= partition < count):
+    if assigned[0] < 0 or assigned[-1] >= count:
+        missing = tuple(partition for partition in assigned if not 0 <= partition < count)
         message = f"{member} is given {_partition_text(name, missing)}, but {name} has {count} partitions"
         problems.append(Violation(VALID, message, (member,), name, missing))
     return problems

@@ -104,7 +104,7 @@ def _joining_members(
     return joining
 
 
-def _existing_partitions(owned: TopicPartitions, counts: Mapping[str, int]) -> TopicPartitions:
+def _existing_partitions(owned: Partitions, counts: Mapping[str, int]) -> Partitions:
     """Return the partitions that exist by their topics' counts; partitions of other topics count as existing."""
     for topic, numbers in owned.items():
         if topic in counts and numbers and max(numbers) >= counts[topic]:

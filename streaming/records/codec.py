@@ -257,8 +257,8 @@ def ce_attributes(record_headers: Iterable[tuple[str, bytes | None]] | None) -> 
 
 def read(record: Record) -> Event:
     """Return the membership event of a record; raises the errors of :func:`decode_event`."""
-    ce, attributes = {}, {"type": record.type, "id": record.id, "source": record.source}
-    for name, value in attributes.items():
+    ce = {}
+    for name, value in (("type", record.type), ("id", record.id), ("source", record.source)):
         try:
             ce[name] = (value or b"").decode()
         except UnicodeDecodeError as error:
