@@ -8,18 +8,14 @@ import pytest
 
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
-from streaming.monitor.outputs import OutputRecord, Sinks
+from streaming.monitor.outputs import OutputRecord
 from streaming.records.codec import Record, encode_event
 from streaming.records.events import Event, GroupQuiet
+from tests.support import pure_stream
 from tests.support.histories import Log
 
 #: Topics without the advisory check of assignments, whose failure leaves a round unchanged.
-SINKS = Sinks(
-    *("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 2)),
-    episodes="e",
-    incidents="i",
-    expected_partitions=0,
-)
+SINKS = pure_stream.SINKS._replace(expected_partitions=0)
 #: A generator that fails while it is closed can't raise an error.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 #: Functions that pass records to steps, and steps to the bucket: they contain no rule that could fail.
@@ -36,7 +32,7 @@ def record(event: Event, offset: int) -> Record:
 
 def before(*events: Event) -> bytes:
     bucket = Bucket()
-    process(bucket, [record(event, offset) for offset, event in enumerate(events)], 0, SINKS)
+    pure_stream.apply_events(bucket, events, sinks=SINKS)
     return bucket.pack()
 
 

@@ -1,7 +1,8 @@
 """A bucket without Spark: the input is plain rows, the output is plain rows and a state blob."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 
 import msgspec
 import pytest
@@ -13,23 +14,16 @@ from streaming.monitor.heartbeats import FORGET_AFTER_MS, LATE_FENCE_MS, SOURCE
 from streaming.monitor.outputs import OutputRecord, Sinks
 from streaming.monitor.state import MAX_FINGERPRINT_BYTES, MAX_FINGERPRINTS
 from streaming.records import codec
-from streaming.records.codec import Record, ce_attributes, decode_event
+from streaming.records.codec import Record
 from streaming.records.events import MAX_TIMESTAMP, RETIRED_TYPES, Event, MemberFenced
 from tests.support.histories import Log
+from tests.support.pure_stream import apply_events, written_event
 
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2})
+run = partial(apply_events, sinks=SINKS)
 
 
-def record(event: Event, offset: int = 0, partition: int = 1) -> Record:
-    key, value, headers = codec.encode_event(event)
-    return Record.of(partition, offset, key, value, headers)
-
-
-def run(bucket: Bucket, events: Iterable[Event], now_ms: int = 0, sinks: Sinks = SINKS) -> list[OutputRecord]:
-    return process(bucket, [record(event, offset) for offset, event in enumerate(events)], now_ms, sinks)
-
-
-def invalid_record_of(key: bytes | None, value: bytes | None, ce_type: bytes | None = b"member.joined") -> Record:
+def invalid(key: bytes | None, value: bytes | None, ce_type: bytes | None = b"member.joined") -> Record:
     return Record(2, 7, key, value, ce_type, b"1", b"s", None, [("x", None), ("dlt_topic", b"old")])
 
 
@@ -37,52 +31,32 @@ PARTITIONS = b"topic.partitions_changed"
 TOPIC = b'{"groupId":"g","timestamp":1,"topics":{"t":{%s}}}'
 PROGRESS = b'{"groupId":"g","timestamp":1,"partitions":{"t":{%s}}}'
 MEMBER = b'{"memberId":"c","topics":["t"],"assigned":{"t":[0]}}'
-REPEATED_MEMBER_SNAPSHOT = b'{"groupId":"g","timestamp":1,"generation":1,"members":[%s,%s]}' % (MEMBER, MEMBER)
+REPEATED_MEMBER = b'{"groupId":"g","timestamp":1,"generation":1,"members":[%s,%s]}' % (MEMBER, MEMBER)
 JOIN = b'{"groupId":"g","timestamp":1,"memberId":"c","topics":[]%s}'
 
 
 @pytest.mark.parametrize(
     ("invalid_record", "kind", "message"),
     [
-        (invalid_record_of(None, b"{}"), b"MissingKey", b"no key"),
-        (invalid_record_of(b"g", b"{"), b"MalformedEvent", b"truncated"),
-        (invalid_record_of(b"g", None), b"MalformedEvent", b"null"),
-        (invalid_record_of(b"g", b"{}", b"member.exploded"), b"UnknownEventType", b"'member.exploded' is not one of"),
-        (invalid_record_of(b"g", b"{}", None), b"MalformedEvent", b"header ce_type: missing"),
-        (invalid_record_of(b"g", b"{}", b"\xff"), b"MalformedEvent", b"header ce_type: not UTF-8"),
-        (invalid_record_of(b"other", JOIN % b""), b"MalformedEvent", b"is not the groupId"),
-        (invalid_record_of(b"g", JOIN % b',"generation":"4"'), b"MalformedEvent", b"$.generation"),
-        (invalid_record_of(b"g", JOIN % b',"assignors":["made-up"]'), b"UnknownAssignor", b"made-up"),
+        (invalid(None, b"{}"), b"MissingKey", b"no key"),
+        (invalid(b"g", b"{"), b"MalformedEvent", b"truncated"),
+        (invalid(b"g", None), b"MalformedEvent", b"null"),
+        (invalid(b"g", b"{}", b"member.exploded"), b"UnknownEventType", b"'member.exploded' is not one of"),
+        (invalid(b"g", b"{}", None), b"MalformedEvent", b"header ce_type: missing"),
+        (invalid(b"g", b"{}", b"\xff"), b"MalformedEvent", b"header ce_type: not UTF-8"),
+        (invalid(b"other", JOIN % b""), b"MalformedEvent", b"is not the groupId"),
+        (invalid(b"g", JOIN % b',"generation":"4"'), b"MalformedEvent", b"$.generation"),
+        (invalid(b"g", JOIN % b',"assignors":["made-up"]'), b"UnknownAssignor", b"made-up"),
         # No number in Kafka exceeds INT32; beyond 64 bits the state could not be written.
-        (invalid_record_of(b"g", JOIN % b',"generation":1180591620717411303424'), b"MalformedEvent", b"$.generation"),
-        (invalid_record_of(b"g", JOIN % b',"sessionTimeoutMs":2147483648'), b"MalformedEvent", b"$.sessionTimeoutMs"),
-        (
-            invalid_record_of(b"g", TOPIC % b'"partitions":2,"racks":[[]]', PARTITIONS),
-            b"ContradictoryTopic",
-            b"topics.t.racks",
-        ),
-        (invalid_record_of(b"g", TOPIC % b'"partitions":2,"topicId":"no"', PARTITIONS), b"BadInput", b"topicId: 'no'"),
-        (
-            invalid_record_of(b"g", PROGRESS % b'"x":[1,2]', b"group.progress"),
-            b"MalformedEvent",
-            b"at `key` in `$.partitions",
-        ),
-        (
-            invalid_record_of(b"g", PROGRESS % b'"-1":[1,2]', b"group.progress"),
-            b"MalformedEvent",
-            b"at `key` in `$.partitions",
-        ),
-        (invalid_record_of(b"g", PROGRESS % b'"0":[1]', b"group.progress"), b"MalformedEvent", b"$.partitions"),
-        (
-            invalid_record_of(b"g", REPEATED_MEMBER_SNAPSHOT, b"group.observed"),
-            b"MalformedEvent",
-            b"listed twice - at `$.members`",
-        ),
-        (
-            invalid_record_of(b"g", b'{"groupId":"g","timestamp":-1,"memberId":"c","topics":[]}'),
-            b"MalformedEvent",
-            b"$.timestamp",
-        ),
+        (invalid(b"g", JOIN % b',"generation":1180591620717411303424'), b"MalformedEvent", b"$.generation"),
+        (invalid(b"g", JOIN % b',"sessionTimeoutMs":2147483648'), b"MalformedEvent", b"$.sessionTimeoutMs"),
+        (invalid(b"g", TOPIC % b'"partitions":2,"racks":[[]]', PARTITIONS), b"ContradictoryTopic", b"topics.t.racks"),
+        (invalid(b"g", TOPIC % b'"partitions":2,"topicId":"no"', PARTITIONS), b"BadInput", b"topicId: 'no'"),
+        (invalid(b"g", PROGRESS % b'"x":[1,2]', b"group.progress"), b"MalformedEvent", b"at `key` in `$.partitions"),
+        (invalid(b"g", PROGRESS % b'"-1":[1,2]', b"group.progress"), b"MalformedEvent", b"at `key` in `$.partitions"),
+        (invalid(b"g", PROGRESS % b'"0":[1]', b"group.progress"), b"MalformedEvent", b"$.partitions"),
+        (invalid(b"g", REPEATED_MEMBER, b"group.observed"), b"MalformedEvent", b"listed twice - at `$.members`"),
+        (invalid(b"g", JOIN.replace(b":1,", b":-1,") % b""), b"MalformedEvent", b"$.timestamp"),
     ],
     ids=lambda value: value.decode()[:24] if isinstance(value, bytes) else None,
 )
@@ -100,24 +74,6 @@ def test_invalid_record_is_dead_lettered_and_changes_nothing(
     assert reason["dlt_exception"] == kind
     assert message in (reason["dlt_message"] or b"")
     assert headers[3:] == [("dlt_topic", b"m"), ("dlt_partition", b"2"), ("dlt_offset", b"7")]
-
-
-def test_unexpected_exception_gives_a_dead_letter(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise KeyError("boom")
-
-    monkeypatch.setattr("streaming.monitor.bucket.apply", fail)
-    (letter,) = run(Bucket(), [Log().join("c1")])
-    assert dict(letter.headers)["dlt_exception"] == b"KeyError"
-
-
-def batches(events: Sequence[Event], size: int) -> list[OutputRecord]:
-    blob, written = None, []
-    for start in range(0, len(events), size):
-        bucket = Bucket(blob)
-        written += run(bucket, events[start : start + size], now_ms=start)
-        blob = bucket.pack() if bucket.changed else blob
-    return written
 
 
 def test_batch_writes_only_the_last_assignment_of_a_group() -> None:
@@ -180,11 +136,11 @@ def test_fence_at_the_latest_timestamp_can_be_read() -> None:
     log.count = MAX_TIMESTAMP // 1000 - 3
     run(bucket, [log.topics(t=1), log.join("c1", session_timeout_ms=10_000), log.beat("c1")])
     (write,) = expire(Bucket(bucket.pack()), 10_000, SINKS)
-    assert decode_event(write.key, write.value, ce_attributes(write.headers)).data.timestamp == MAX_TIMESTAMP
+    assert written_event(write).data.timestamp == MAX_TIMESTAMP
 
 
 def test_fence_event_is_applied_when_it_is_read_back() -> None:
-    log, bucket = live_bucket()
+    _, bucket = live_bucket()
     fence = written_fences(expire(bucket, 10_000, SINKS))[0]
     writes = run(bucket, [Event(SOURCE, "f", fence)], now_ms=10_100)
     assert [write.topic for write in writes] == ["d", "a"]
@@ -194,7 +150,6 @@ def test_fence_event_is_applied_when_it_is_read_back() -> None:
     events = [replay.topics(t=2), *(replay.join(name, session_timeout_ms=10_000) for name in ("c1", "c2"))]
     events += [replay.beat("c1"), replay.beat("c2"), Event(SOURCE, "f", fence)]
     assert run(replayed_bucket, events, now_ms=777_777)[-2:] == writes
-    del log
 
 
 def test_late_fence_is_stale_after_a_newer_heartbeat() -> None:
@@ -215,10 +170,7 @@ def test_late_timer_expires_no_session() -> None:
 def test_session_expiry_ignores_the_clocks_of_members() -> None:
     """The hosts of two members are a day ahead and a day behind: only the arrival of heartbeats counts."""
     log, bucket = Log(), Bucket()
-    run(
-        bucket,
-        [log.topics(t=2), log.join("ahead", session_timeout_ms=10_000), log.join("behind", session_timeout_ms=10_000)],
-    )
+    run(bucket, [log.topics(t=2), *(log.join(name, session_timeout_ms=10_000) for name in ("ahead", "behind"))])
     for now_ms in range(0, 60_000, 3_000):
         log.count = now_ms + 86_400
         ahead = log.beat("ahead")
@@ -278,29 +230,22 @@ def test_diff_of_exactly_the_topic_limit_is_written(limited: str, group: str) ->
     events = [log.topics(t=500), log.join("c1")]
     diff, latest = run(Bucket(), events)
     size = codec.record_bytes(diff.key, diff.value, diff.headers)
-    exact_limit_sinks, low_limit_sinks = (
-        SINKS._replace(max_bytes={limited: size}),
-        SINKS._replace(max_bytes={limited: size - 1}),
-    )
-    assert run(Bucket(), events, sinks=exact_limit_sinks) == [diff, latest]
-    (letter,) = run(Bucket(), events, sinks=low_limit_sinks)
+    assert run(Bucket(), events, sinks=SINKS._replace(max_bytes={limited: size})) == [diff, latest]
+    (letter,) = run(Bucket(), events, sinks=SINKS._replace(max_bytes={limited: size - 1}))
     reason = f"rebalance.diff would have {size} bytes, max.message.bytes of d and a is {size - 1}"
     assert dict(letter.headers)["dlt_message"] == f"group {group[:100]!r}: {reason}".encode()
 
 
 def test_event_with_too_long_a_diff_is_refused_without_change() -> None:
     log = Log()
-    sinks_with_low_limits = SINKS._replace(max_bytes={"d": 2000, "dlt": 1000})
+    sinks = SINKS._replace(max_bytes={"d": 2000, "dlt": 1000})
     bucket = Bucket()
-    writes = process(bucket, [record(log.topics(t=2))], 0, sinks_with_low_limits)
-    assert writes == []
-    writes = process(bucket, [record(log.join("c" * 1900), 1)], 0, sinks_with_low_limits)
-    (letter,) = writes
+    (letter,) = run(bucket, [log.topics(t=2), log.join("c" * 1900)], sinks=sinks)
     headers = dict(letter.headers)
     assert (letter.topic, letter.key, headers["dlt_exception"]) == ("dlt", b"g", b"RecordTooLarge")
     assert b"max.message.bytes of d and a is 2000" in (headers["dlt_message"] or b"")
     assert codec.record_bytes(letter.key, letter.value, letter.headers) <= 1000
-    diff, _ = process(bucket, [record(log.join("c1"), 2)], 0, sinks_with_low_limits)
+    diff, _ = run(bucket, [log.join("c1")], sinks=sinks)
     assert msgspec.json.decode(diff.value or b"")["members"].keys() == {"c1"}
 
 
@@ -340,9 +285,8 @@ def test_stored_state_of_a_group_is_bounded(events: Callable[[Log, int], Iterato
     state = bucket.get("g").state
     assert state is not None
     assert len(state.applied) == MAX_FINGERPRINT_BYTES
-    assert (
-        MAX_FINGERPRINT_BYTES < sizes[1] <= sizes[0] + 16 < MAX_FINGERPRINT_BYTES + 1500
-    )  # larger numbers take more bytes
+    # Larger numbers take more bytes.
+    assert MAX_FINGERPRINT_BYTES < sizes[1] <= sizes[0] + 16 < MAX_FINGERPRINT_BYTES + 1500
 
 
 def acknowledgement_events(log: Log, generations: int) -> Iterator[Event]:
@@ -373,6 +317,6 @@ def test_repeated_events_do_not_grow_the_state(events: Callable[[Log, int], Iter
 @pytest.mark.parametrize("kind", sorted(RETIRED_TYPES))
 def test_records_of_retired_types_are_skipped(kind: str) -> None:
     bucket = Bucket()
-    records = [invalid_record_of(b"g", b'{"groupId":"g"}', header) for header in (kind.encode(), b"made.up", None)]
+    records = [invalid(b"g", b'{"groupId":"g"}', header) for header in (kind.encode(), b"made.up", None)]
     assert [write.topic for write in process(bucket, records, 0, SINKS)] == [SINKS.dead_letters] * 2
     assert not bucket.changed

@@ -1,6 +1,6 @@
 """Episodes of the stream's groups: their records, their timer and their stored state."""
 
-from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,22 +8,18 @@ from msgspec import structs
 
 from assignors.partitioner import partition_for_key
 from streaming.episodes.record import MAX_LISTED_MEMBERS
-from streaming.monitor.bucket import expire, process
+from streaming.monitor.bucket import expire
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import OutputRecord, Sinks
-from streaming.records import codec
-from streaming.records.codec import Record, ce_attributes, decode_event, rfc3339
-from streaming.records.episodes import Episode, decode_episode
-from streaming.records.events import Event, Evidence, GroupObserved, GroupQuiet
+from streaming.records.codec import ce_attributes, rfc3339
+from streaming.records.episodes import Episode
+from streaming.records.events import Event, Evidence, GroupObserved, GroupQuiet, ObservedMember
 from tests.support.histories import Log
+from tests.support.pure_stream import apply_events, written_episodes, written_event
 
 QUIET_MS = 5_000
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2, "e": 7}, episodes="e", quiet_ms=QUIET_MS)
-
-
-def apply_events(bucket: Bucket, events: Iterable[Event], now_ms: int = 0, sinks: Sinks = SINKS) -> list[OutputRecord]:
-    rows = [Record.of(1, at, *codec.encode_event(event)) for at, event in enumerate(events)]
-    return process(bucket, rows, now_ms, sinks)
+run = partial(apply_events, sinks=SINKS)
 
 
 def apply_timers(bucket: Bucket, now_ms: int) -> list[OutputRecord]:
@@ -31,19 +27,11 @@ def apply_timers(bucket: Bucket, now_ms: int) -> list[OutputRecord]:
     return expire(bucket, now_ms, SINKS)
 
 
-def written_episodes(writes: Iterable[OutputRecord]) -> list[Episode]:
-    return [decode_episode(write.value or b"") for write in writes if write.topic == "e"]
-
-
-def event_of(write: OutputRecord) -> Event:
-    return decode_event(write.key, write.value, ce_attributes(write.headers))
-
-
 def test_batch_writes_the_last_record_of_each_episode() -> None:
     log, bucket = Log(), Bucket()
     events = [log.topics(t=3), log.join("c1"), log.join("c2")]
     log.count += 10
-    writes = apply_events(bucket, [*events, log.join("c3"), log.join("c4")])
+    writes = run(bucket, [*events, log.join("c3"), log.join("c4")])
     episodes = written_episodes(writes)
     assert [(episode.episode, episode.kind, episode.status, episode.round_count) for episode in episodes] == [
         (1, "first-start", "settled", 2),
@@ -55,7 +43,7 @@ def test_batch_writes_the_last_record_of_each_episode() -> None:
 
 def test_episode_records_share_the_partition_under_own_key() -> None:
     log = Log("a/b")
-    (write,) = (write for write in apply_events(Bucket(), [log.join("c1")]) if write.topic == "e")
+    (write,) = (write for write in run(Bucket(), [log.join("c1")]) if write.topic == "e")
     attributes = ce_attributes(write.headers)
     assert (write.key, write.partition) == (b"a/b/1", partition_for_key(b"a/b", 7))
     assert (attributes["type"], attributes["source"]) == ("rebalance.episode", "rebalance-monitor/stream")
@@ -66,11 +54,8 @@ def test_episode_record_ids_depend_on_event_and_group() -> None:
     def ids(log: Log) -> list[str]:
         events = [log.topics(t=3), log.join("c1")]
         log.count += 10
-        return [
-            ce_attributes(write.headers)["id"]
-            for write in apply_events(Bucket(), [*events, log.join("c2")])
-            if write.topic == "e"
-        ]
+        writes = run(Bucket(), [*events, log.join("c2")])
+        return [ce_attributes(write.headers)["id"] for write in writes if write.topic == "e"]
 
     assert ids(Log()) == ids(Log())
     assert len({*ids(Log()), *ids(Log("h"))}) == 4
@@ -78,26 +63,26 @@ def test_episode_record_ids_depend_on_event_and_group() -> None:
 
 def test_timer_reports_quiet_and_closes_the_episode() -> None:
     log, bucket = Log(), Bucket()
-    apply_events(bucket, [log.topics(t=3), log.join("c1")], now_ms=100)
+    run(bucket, [log.topics(t=3), log.join("c1")], now_ms=100)
     assert bucket.get("g").quiet_at == 100 + QUIET_MS
     assert apply_timers(bucket, 99 + QUIET_MS) == []
     assert bucket.due == {"g": 100 + QUIET_MS}
     (write,) = expire(bucket, 100 + QUIET_MS, SINKS)
-    event = event_of(write)
+    event = written_event(write)
     mark = bucket.get("g").episode
     assert mark is not None
     assert (write.topic, write.key, event.source) == ("m", b"g", "rebalance-monitor/timer")
     assert event.data == GroupQuiet(group_id="g", timestamp=2_000 + QUIET_MS, after=mark.last_note_id)
     assert event.id == f"g/quiet/{mark.last_note_id}"
-    (episode,) = written_episodes(apply_events(bucket, [event], now_ms=9_000))
+    (episode,) = written_episodes(run(bucket, [event], now_ms=9_000))
     assert (episode.status, episode.closed_at, episode.updated_at) == ("settled", 2_000, 2_000)
     assert bucket.get("g").quiet_at == 0
-    assert apply_events(bucket, [event]) == []
+    assert run(bucket, [event]) == []
 
 
 def test_unread_timer_event_is_written_again_with_its_id() -> None:
     log, bucket = Log(), Bucket()
-    apply_events(bucket, [log.topics(t=3), log.join("c1")])
+    run(bucket, [log.topics(t=3), log.join("c1")])
     (first,) = apply_timers(bucket, QUIET_MS)
     assert apply_timers(bucket, 2 * QUIET_MS - 1) == []
     assert apply_timers(bucket, 2 * QUIET_MS) == [first]
@@ -105,42 +90,38 @@ def test_unread_timer_event_is_written_again_with_its_id() -> None:
 
 def test_quiet_report_older_than_the_last_round_is_ignored() -> None:
     log, bucket = Log(), Bucket()
-    apply_events(bucket, [log.topics(t=3), log.join("c1")])
+    run(bucket, [log.topics(t=3), log.join("c1")])
     (write,) = apply_timers(bucket, QUIET_MS)
-    assert [
-        episode.round_count for episode in written_episodes(apply_events(bucket, [log.join("c2"), event_of(write)]))
-    ] == [2]
+    (episode,) = written_episodes(run(bucket, [log.join("c2"), written_event(write)]))
+    assert episode.round_count == 2
     assert bucket.get("g").quiet_at == QUIET_MS
 
 
 def test_static_member_return_gives_an_episode_and_no_diff() -> None:
     log, bucket = Log(), Bucket()
-    apply_events(bucket, [log.topics(t=3), log.join("c1", group_instance_id="i"), log.join("c2")])
+    run(bucket, [log.topics(t=3), log.join("c1", group_instance_id="i"), log.join("c2")])
     log.count += 10
-    writes = apply_events(bucket, [log.join("c9", group_instance_id="i")])
+    writes = run(bucket, [log.join("c9", group_instance_id="i")])
     (_, episode) = written_episodes(writes)
-    assert (episode.kind, episode.rounds, [(pair.left, pair.joined) for pair in episode.members.replaced]) == (
-        "static-bounce",
-        [],
-        [("c1", "c9")],
-    )
+    assert (episode.kind, episode.rounds) == ("static-bounce", [])
+    assert [(pair.left, pair.joined) for pair in episode.members.replaced] == [("c1", "c9")]
     assert [write.topic for write in writes] == ["a", "e", "e"]
 
 
 def test_disabled_episodes_write_and_store_nothing() -> None:
     log, bucket = Log(), Bucket()
-    sinks_without_episodes = SINKS._replace(episodes=None)
-    writes = apply_events(bucket, [log.topics(t=3), log.join("c1")], sinks=sinks_without_episodes)
+    sinks = SINKS._replace(episodes=None)
+    writes = run(bucket, [log.topics(t=3), log.join("c1")], sinks=sinks)
     assert [write.topic for write in writes] == ["d", "a"]
     tracked = bucket.get("g")
     assert (tracked.episode, tracked.quiet_at) == (None, 0)
     quiet = Event("timer", "q", GroupQuiet(group_id="g", timestamp=1, after="x"))
-    assert apply_events(bucket, [quiet], sinks=sinks_without_episodes) == []
+    assert run(bucket, [quiet], sinks=sinks) == []
 
 
 def test_disabling_episodes_drops_their_state() -> None:
     log, bucket = Log(), Bucket()
-    apply_events(bucket, [log.topics(t=3), log.join("c1")])
+    run(bucket, [log.topics(t=3), log.join("c1")])
     bucket.pack()
     assert expire(bucket, QUIET_MS, SINKS._replace(episodes=None)) == []
     assert bucket.get("g").episode is None
@@ -148,33 +129,14 @@ def test_disabling_episodes_drops_their_state() -> None:
     assert bucket.due == {}
 
 
-def test_stored_group_contains_its_episode() -> None:
-    log, bucket = Log(), Bucket()
-    apply_events(bucket, [log.topics(t=3), log.join("c1"), log.join("c2")])
-    again = Bucket(bucket.pack())
-    assert again.get("g") == bucket.get("g")
-    left = log.leave("c1")
-    assert apply_events(again, [left]) == apply_events(bucket, [left])
-
-
-def test_a_forgotten_group_has_no_episodes() -> None:
-    log, bucket = Log(), Bucket()
-    apply_events(bucket, [log.topics(t=3), log.join("c1"), log.leave("c1")])
-    apply_events(bucket, [log.delete(forget=True)])
-    assert bucket.get("g").state is None
-    assert bucket.get("g").episode is None
-
-
-@pytest.mark.parametrize("members", [MAX_LISTED_MEMBERS])
-def test_too_long_episode_is_written_without_details(members: int) -> None:
-    log, bucket = Log(), Bucket()
-    names = [f"{number:0200}" for number in range(members)]
-    sinks_with_low_limits = SINKS._replace(max_bytes={"e": 60_000})
-    (episode,) = written_episodes(
-        apply_events(bucket, [log.topics(t=3), *(log.join(name) for name in names)], sinks=sinks_with_low_limits)
-    )
-    assert (episode.members.joined, episode.members.omitted, episode.members.after) == ([], members, members)
-    assert episode.story.startswith(f"Started with {members} members")
+def test_too_long_episode_is_written_without_details() -> None:
+    log = Log()
+    joins = [log.join(f"{number:0200}") for number in range(MAX_LISTED_MEMBERS)]
+    writes = run(Bucket(), [log.topics(t=3), *joins], sinks=SINKS._replace(max_bytes={"e": 60_000}))
+    (episode,) = written_episodes(writes)
+    assert (episode.members.joined, episode.members.omitted) == ([], MAX_LISTED_MEMBERS)
+    assert episode.members.after == MAX_LISTED_MEMBERS
+    assert episode.story.startswith(f"Started with {MAX_LISTED_MEMBERS} members")
 
 
 PROTOCOLS = (
@@ -200,7 +162,7 @@ class DeployedGroup(Log):
         return self.join(f"pay-{number}-{incarnation}", **names, **self.fields)
 
     def written_episodes(self) -> list[Episode]:
-        episodes = written_episodes(apply_events(Bucket(), self.log_events, sinks=SINKS._replace(quiet_ms=120_000)))
+        episodes = written_episodes(run(Bucket(), self.log_events, sinks=SINKS._replace(quiet_ms=120_000)))
         assert episodes[0].kind == "first-start"
         return episodes[1:]
 
@@ -245,53 +207,42 @@ def test_a_group_that_scales_twice_in_an_hour_has_two_episodes() -> None:
 
 
 def snapshot_event(log: Log, epoch: int, state: str, **members: dict[str, Any]) -> Event:
-    event = log.observe(epoch, {name: {"t": member["has"]} for name, member in members.items()}, epoch=True)
-    assert isinstance(event.data, GroupObserved)
-    observed_members = [
-        structs.replace(
-            member,
-            client_id=f"pay-{member.member_id}",
+    """Return a snapshot of members, each with the partitions it ``has``, ``revokes`` and has as target (``to``)."""
+    observed = [
+        ObservedMember(
+            member_id=name,
+            topics=["t"],
+            assigned={"t": member["has"]},
+            client_id=f"pay-{name}",
             client_host="/10.0.3.17",
-            member_epoch=members[member.member_id].get("at", epoch),
-            pending_revocation={"t": revoked} if (revoked := members[member.member_id].get("revokes")) else {},
-            target={"t": members[member.member_id].get("to", members[member.member_id]["has"])},
+            member_epoch=member.get("at", epoch),
+            pending_revocation={"t": member["revokes"]} if "revokes" in member else {},
+            target={"t": member.get("to", member["has"])},
         )
-        for member in event.data.members
+        for name, member in members.items()
     ]
-    return structs.replace(event, data=structs.replace(event.data, members=observed_members, state=state))
+    return log.event(
+        GroupObserved, members=observed, group_epoch=epoch, group_protocol="consumer", protocol="range", state=state
+    )
 
 
 def test_member_holding_up_its_group_is_named_until_it_yields() -> None:
     log, bucket = Log(), Bucket()
     share_of_c2 = {"has": [], "to": [1]}
-    apply_events(bucket, [log.topics(t=2), snapshot_event(log, 2, "Stable", c1={"has": [0, 1]})])
-    (episode,) = written_episodes(
-        apply_events(
-            bucket, [snapshot_event(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=share_of_c2)]
-        )
-    )
+    run(bucket, [log.topics(t=2), snapshot_event(log, 2, "Stable", c1={"has": [0, 1]})])
+    behind = {"c1": {"has": [0], "revokes": [1], "at": 2}, "c2": share_of_c2}
+    (episode,) = written_episodes(run(bucket, [snapshot_event(log, 3, "Reconciling", **behind)]))
     since = episode.updated_at
     assert [(wait.member_id, wait.partitions, wait.since) for wait in episode.waiting_for] == [
         ("c1", {"t": [1]}, since),
         ("c2", {"t": [1]}, since),
     ]
     assert f"waiting for pay-c1 to give up t 1 since {rfc3339(since)[11:19]}" in episode.story
-    assert (
-        written_episodes(
-            apply_events(
-                bucket,
-                [snapshot_event(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=share_of_c2)],
-            )
-        )
-        == []
-    )
-    (episode,) = written_episodes(
-        apply_events(bucket, [snapshot_event(log, 3, "Reconciling", c1={"has": [0]}, c2=share_of_c2)])
-    )
+    assert written_episodes(run(bucket, [snapshot_event(log, 3, "Reconciling", **behind)])) == []
+    revoked = snapshot_event(log, 3, "Reconciling", c1={"has": [0]}, c2=share_of_c2)
+    (episode,) = written_episodes(run(bucket, [revoked]))
     assert [(wait.member_id, wait.reason) for wait in episode.waiting_for] == [("c2", "to take partitions")]
-    (episode,) = written_episodes(
-        apply_events(bucket, [snapshot_event(log, 3, "Stable", c1={"has": [0]}, c2={"has": [1]})])
-    )
+    (episode,) = written_episodes(run(bucket, [snapshot_event(log, 3, "Stable", c1={"has": [0]}, c2={"has": [1]})]))
     assert (episode.waiting_for, episode.round_count, episode.status) == ([], 3, "settled")
     state = bucket.get("g").episode
     assert state is not None
@@ -300,25 +251,22 @@ def test_member_holding_up_its_group_is_named_until_it_yields() -> None:
 
 def test_ignored_snapshot_does_not_change_awaited_members() -> None:
     log, bucket = Log(), Bucket()
-    behind = {"c1": {"has": [0], "revokes": [1], "at": 2}}
-    now = snapshot_event(log, 3, "Reconciling", **behind)
-    apply_events(bucket, [log.topics(t=2), now])
-    assert written_episodes(apply_events(bucket, [snapshot_event(log, 2, "Stable", c1={"has": [0]})])) == []
+    waiting = snapshot_event(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2})
+    run(bucket, [log.topics(t=2), waiting])
+    assert written_episodes(run(bucket, [snapshot_event(log, 2, "Stable", c1={"has": [0]})])) == []
     polled = snapshot_event(log, 3, "Stable", c1={"has": [0]})
     assert isinstance(polled.data, GroupObserved)
-    item = Evidence(source="polling", reason="")
-    polled = structs.replace(polled, data=structs.replace(polled.data, evidence=[item]))
-    assert written_episodes(apply_events(bucket, [polled])) == []
+    evidence = [Evidence(source="polling", reason="")]
+    polled = structs.replace(polled, data=structs.replace(polled.data, evidence=evidence))
+    assert written_episodes(run(bucket, [polled])) == []
 
 
 def test_returned_static_member_is_not_counted_as_gone() -> None:
     log, bucket = Log(), Bucket()
     first = log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}}, instances={"c1": "i"})
-    apply_events(bucket, [log.topics(t=2), first])
+    run(bucket, [log.topics(t=2), first])
     log.count += 10
-    (_, episode) = written_episodes(
-        apply_events(bucket, [log.observe(2, {"c9": {"t": [0, 1]}}, instances={"c9": "i"})])
-    )
+    (_, episode) = written_episodes(run(bucket, [log.observe(2, {"c9": {"t": [0, 1]}}, instances={"c9": "i"})]))
     assert (episode.members.before, episode.members.after, episode.members.gone) == (2, 1, ["c2"])
 
 
@@ -332,19 +280,19 @@ def test_leave_event_of_a_derived_group_proves_a_scale_in(reason: str | None) ->
 
 def test_missing_member_of_an_observed_group_proves_nothing() -> None:
     log, bucket = Log(), Bucket()
-    apply_events(bucket, [log.topics(t=2), log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}})])
+    run(bucket, [log.topics(t=2), log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}})])
     log.count += 10
-    (_, episode) = written_episodes(apply_events(bucket, [log.observe(2, {"c2": {"t": [0, 1]}})]))
+    (_, episode) = written_episodes(run(bucket, [log.observe(2, {"c2": {"t": [0, 1]}})]))
     assert (episode.kind, episode.sure, episode.members.gone) == ("unknown", False, ["c1"])
 
 
 def test_added_grown_or_deleted_topic_gives_its_episode_kind() -> None:
     log, bucket = Log(), Bucket()
-    apply_events(bucket, [log.topics(t=2), log.join("c1", "t", "u"), log.join("c2", "t", "u")])
+    run(bucket, [log.topics(t=2), log.join("c1", "t", "u"), log.join("c2", "t", "u")])
     kinds = []
     for counts in ({"u": 2}, {"u": 4}, {"u": 0}):
         log.count += 10
-        kinds.append(written_episodes(apply_events(bucket, [log.topics(**counts)]))[-1].kind)
+        kinds.append(written_episodes(run(bucket, [log.topics(**counts)]))[-1].kind)
     assert kinds == ["topic-added", "partition-growth", "topic-deleted"]
 
 
@@ -356,17 +304,14 @@ def test_loss_of_all_members_in_a_rack_is_a_zone_loss(rack: str, kind: str, lost
 
     def view(generation: int, members: str, gone: str = "") -> Event:
         reason = Evidence(source="coordinator-log", reason="expired", member_ids=[*gone], kind="member.fenced")
-        observed_members = log.observe(
-            generation, {name: {"t": [ord(name) - 97]} for name in members}, evidence=[reason] if gone else []
-        )
-        assert isinstance(observed_members.data, GroupObserved)
-        listed = [structs.replace(member, rack_id=racks[member.member_id]) for member in observed_members.data.members]
-        return structs.replace(observed_members, data=structs.replace(observed_members.data, members=listed))
+        observed = [ObservedMember(name, ["t"], {"t": [ord(name) - 97]}, rack_id=racks[name]) for name in members]
+        evidence = [reason] if gone else []
+        return log.event(GroupObserved, members=observed, generation=generation, protocol="range", evidence=evidence)
 
-    apply_events(bucket, [log.topics(t=4), view(1, "abcd")])
+    run(bucket, [log.topics(t=4), view(1, "abcd")])
     log.count += 10
     there = "abcd"
     for generation, gone in enumerate(lost, 2):
         there = "".join(name for name in there if name not in gone)
-        episode = written_episodes(apply_events(bucket, [view(generation, there, gone)]))[-1]
+        episode = written_episodes(run(bucket, [view(generation, there, gone)]))[-1]
     assert (episode.kind, episode.members.lost) == (kind, ["c", "d"])

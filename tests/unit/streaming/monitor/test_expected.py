@@ -25,10 +25,7 @@ EQUAL_VERDICT = Expected(verdict="equal")
 
 
 def view(log: Log, number: int, members: list[ObservedMember], assignor: str, **more: Any) -> Event:
-    fields: dict[str, Any] = {"generation": number}
-    if assignor == "uniform":
-        fields = {"group_epoch": number, "group_protocol": "consumer"}
-    return log.event(GroupObserved, members=members, protocol=assignor, **fields, **more)
+    return log.event(GroupObserved, members=members, protocol=assignor, generation=number, **more)
 
 
 def member(name: str, assigned: Holding, **more: Any) -> ObservedMember:
@@ -68,8 +65,7 @@ def test_sticky_assignors_use_declared_ownership() -> None:
     claim = {"owned": {"t": [0, 1, 2, 3]}, "owned_generation": 4}
     old_member, new_member = member("a", {"t": [0, 1]}, **claim), member("b", {"t": [2, 3]})
     assert second(old_member, new_member, assignor="sticky").verdict == "equal"
-    member_without_partitions = member("b", {})
-    assert second(old_member, member_without_partitions, assignor="cooperative-sticky").verdict == "equal"
+    assert second(old_member, member("b", {}), assignor="cooperative-sticky").verdict == "equal"
     assert second(member("a", {"t": [0, 1, 2]}), member("b", {"t": [3]}), assignor="sticky").verdict == "different"
 
 
@@ -94,8 +90,7 @@ def test_partition_number_beyond_the_topic_is_a_difference() -> None:
 
 def test_round_above_the_partition_limit_is_not_compared() -> None:
     verdict = second(member("a", {"t": [0]}), t=1001)
-    assert verdict.verdict == "unknown"
-    assert verdict.why == "more than 1000 partitions ([stream] expected_partitions)"
+    assert verdict == Expected(verdict="unknown", why="more than 1000 partitions ([stream] expected_partitions)")
 
 
 def test_custom_assignor_is_reported_as_custom() -> None:
@@ -103,10 +98,9 @@ def test_custom_assignor_is_reported_as_custom() -> None:
 
 
 def test_polled_round_has_an_unknown_verdict() -> None:
-    polled_verdict = second(member("a", {"t": [0]}), evidence=[Evidence(source=POLLING, reason="a poll")])
-    assert polled_verdict == Expected(
-        verdict="unknown", why="polling does not show subscriptions and owned partitions of members"
-    )
+    verdict = second(member("a", {"t": [0]}), evidence=[Evidence(source=POLLING, reason="a poll")])
+    why = "polling does not show subscriptions and owned partitions of members"
+    assert verdict == Expected(verdict="unknown", why=why)
 
 
 def test_large_rounds_are_not_compared_nor_any_when_disabled() -> None:
@@ -189,98 +183,77 @@ def test_error_in_the_comparison_does_not_lose_the_round(monkeypatch: pytest.Mon
     assert verdict == Expected(verdict="unknown", why="the check failed: KeyError: 'x'")
 
 
+WHOLE = [0, 1, 2, 3]
+
+
+def at(name: str, member_epoch: int, assigned: list[int], target: list[int], **more: Any) -> ObservedMember:
+    share, target_share = ({"t": numbers} if numbers else {} for numbers in (assigned, target))
+    return member(name, share, target=target_share, member_epoch=member_epoch, **more)
+
+
+def epoch(log: Log, number: int, *members: ObservedMember, protocol: str | None = "uniform", **more: Any) -> Event:
+    """Return a snapshot of a consumer group."""
+    fields: dict[str, Any] = {"group_epoch": number, "group_protocol": "consumer", "protocol": protocol, **more}
+    return log.event(GroupObserved, members=list(members), **fields)
+
+
 class TestConsumerProtocol:
     """KIP-848: the expected target assignment is computed from the previous target when an epoch begins."""
 
     @staticmethod
-    def verdicts_with_ids(*views: Event, log: Log) -> list[Expected | Any]:
+    def verdicts(log: Log, *later: Event, assignor: str | None = "uniform") -> list[Expected | Any]:
+        """Return the verdicts of a first epoch, in which member a owns all of ``t``, and of the later snapshots."""
         topics = {"t": TopicMetadata(partitions=4, topic_id="AAAAAAAAAAAAAAAAAAAAAQ")}
-        return verdicts(log.event(PartitionsChanged, topics=topics), *views)
-
-    def at(self, name: str, epoch: int, assigned: list[int], target: list[int], **more: Any) -> ObservedMember:
-        def share(numbers: list[int]) -> Holding:
-            return {"t": numbers} if numbers else {}
-
-        return member(name, share(assigned), target=share(target), member_epoch=epoch, **more)
+        first = epoch(log, 1, at("a", 1, WHOLE, WHOLE), protocol=assignor)
+        return verdicts(log.event(PartitionsChanged, topics=topics), first, *later)
 
     def test_epoch_is_compared_once_not_at_each_step(self) -> None:
         log = Log()
-        verdicts = self.verdicts_with_ids(
-            view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform"),
-            view(log, 2, [self.at("a", 1, [0, 1, 2, 3], [0, 1]), self.at("b", 2, [], [2, 3])], "uniform"),
-            view(log, 2, [self.at("a", 2, [0, 1], [0, 1]), self.at("b", 2, [], [2, 3])], "uniform"),
-            log=log,
+        verdicts = self.verdicts(
+            log,
+            epoch(log, 2, at("a", 1, WHOLE, [0, 1]), at("b", 2, [], [2, 3])),
+            epoch(log, 2, at("a", 2, [0, 1], [0, 1]), at("b", 2, [], [2, 3])),
         )
         assert verdicts == [UNSET, EQUAL_VERDICT, UNSET]
 
-    @pytest.mark.parametrize(
-        ("a", "b", "verdict", "name"),
-        [([0, 1], [2, 3], "equal", "uniform"), ([], [0, 1, 2, 3], "different", "uniform")],
-    )
-    def test_missing_assignor_name_means_the_default(self, a: list[int], b: list[int], verdict: str, name: str) -> None:
+    @pytest.mark.parametrize(("a", "b", "verdict"), [([0, 1], [2, 3], "equal"), ([], [0, 1, 2, 3], "different")])
+    def test_missing_assignor_name_means_the_default(self, a: list[int], b: list[int], verdict: str) -> None:
         log = Log()
-        fields: dict[str, Any] = {"group_protocol": "consumer", "protocol": None}
-        members = [self.at("a", 1, [0, 1, 2, 3], a), self.at("b", 2, [], b)]
-        first = [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])]
-        verdict_by_case = self.verdicts_with_ids(
-            log.event(GroupObserved, members=first, group_epoch=1, **fields),
-            log.event(GroupObserved, members=members, group_epoch=2, **fields),
-            log=log,
-        )[-1]
-        assert verdict_by_case.verdict == verdict
-        assert f"no member names an assignor: {name} is assumed, the broker's default" in verdict_by_case.why
+        second_epoch = epoch(log, 2, at("a", 1, WHOLE, a), at("b", 2, [], b), protocol=None)
+        result = self.verdicts(log, second_epoch, assignor=None)[-1]
+        assert result.verdict == verdict
+        assert "no member names an assignor: uniform is assumed, the broker's default" in result.why
 
     def test_topic_without_a_known_id_prevents_the_check(self) -> None:
         log = Log()
-        target = {"t": [0, 1, 2, 3], "new": [0]}
-        moved = member("a", {"t": [0, 1, 2, 3]}, topics=["t", "new"], target=target, member_epoch=1)
-        verdicts = self.verdicts_with_ids(
-            view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform"),
-            view(log, 2, [moved], "uniform"),
-            log=log,
-        )
-        assert len(verdicts) == 2
-        assert verdicts[-1].verdict == "unknown"
+        target = {"t": WHOLE, "new": [0]}
+        moved = member("a", {"t": WHOLE}, topics=["t", "new"], target=target, member_epoch=1)
+        first, second = self.verdicts(log, epoch(log, 2, moved))
+        assert (first, second.verdict) == (UNSET, "unknown")
 
     def test_coordinator_with_another_assignment_is_reported(self) -> None:
         log = Log()
-        verdicts = self.verdicts_with_ids(
-            view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform"),
-            view(log, 2, [self.at("a", 1, [0, 1, 2, 3], []), self.at("b", 2, [], [0, 1, 2, 3])], "uniform"),
-            log=log,
-        )
-        assert verdicts[1].verdict == "different"
+        moved = epoch(log, 2, at("a", 1, WHOLE, []), at("b", 2, [], WHOLE))
+        assert self.verdicts(log, moved)[1].verdict == "different"
 
     def test_assigning_group_is_not_compared_with_expectation(self) -> None:
         log = Log()
-        first = view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform")
-        assigning = [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3]), self.at("b", 2, [], [])]
-        busy = view(log, 2, assigning, "uniform", state="Assigning")
-        assert self.verdicts_with_ids(first, busy, log=log) == [UNSET, UNSET]
+        assigning = epoch(log, 2, at("a", 1, WHOLE, WHOLE), at("b", 2, [], []), state="Assigning")
+        assert self.verdicts(log, assigning) == [UNSET, UNSET]
         log = Log()
-        members = [self.at("a", 1, [0, 1, 2, 3], [0, 1]), self.at("b", 3, [], [2, 3])]
-        verdicts = self.verdicts_with_ids(
-            view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform"),
-            view(log, 3, members, "uniform"),
-            log=log,
-        )
-        assert verdicts[-1] == Expected(verdict="unknown", why="the previous target is unknown: a had not reached it")
+        later = epoch(log, 3, at("a", 1, WHOLE, [0, 1]), at("b", 3, [], [2, 3]))
+        why = "the previous target is unknown: a had not reached it"
+        assert self.verdicts(log, later)[-1] == Expected(verdict="unknown", why=why)
 
     def test_late_target_is_compared_when_members_change(self) -> None:
         log = Log()
-        whole = [0, 1, 2, 3]
-        verdicts = self.verdicts_with_ids(
-            view(log, 1, [self.at("a", 1, whole, whole)], "uniform"),
-            view(log, 2, [self.at("a", 1, whole, whole), self.at("b", 2, [], [])], "uniform", state="Assigning"),
-            view(log, 2, [self.at("a", 1, whole, [0, 1]), self.at("b", 2, [], [2, 3])], "uniform"),
-            view(
-                log,
-                2,
-                [self.at("a", 1, [0, 1], [0, 1], pending_revocation={"t": [2, 3]}), self.at("b", 2, [], [2, 3])],
-                "uniform",
-            ),
-            view(log, 2, [self.at("a", 2, [0, 1], [0, 1]), self.at("b", 2, [2, 3], [2, 3])], "uniform"),
-            log=log,
+        revoking = at("a", 1, [0, 1], [0, 1], pending_revocation={"t": [2, 3]})
+        verdicts = self.verdicts(
+            log,
+            epoch(log, 2, at("a", 1, WHOLE, WHOLE), at("b", 2, [], []), state="Assigning"),
+            epoch(log, 2, at("a", 1, WHOLE, [0, 1]), at("b", 2, [], [2, 3])),
+            epoch(log, 2, revoking, at("b", 2, [], [2, 3])),
+            epoch(log, 2, at("a", 2, [0, 1], [0, 1]), at("b", 2, [2, 3], [2, 3])),
         )
         assert verdicts == [UNSET, UNSET, EQUAL_VERDICT, UNSET]
 

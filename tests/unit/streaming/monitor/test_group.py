@@ -7,23 +7,6 @@ from tests.support.histories import Log, diffs, play
 
 
 @pytest.mark.parametrize(
-    "topic",
-    [
-        TopicMetadata(partitions=2, racks=[["r1"]]),
-        TopicMetadata(partitions=2, topic_id="too-short"),
-        TopicMetadata(partitions=2, topic_id="AAAAAAAAAAAAAAAAAAAAAg"),
-    ],
-)
-def test_contradictory_topic_metadata_is_refused(topic: TopicMetadata) -> None:
-    log = Log()
-    first = log.event(PartitionsChanged, topics={"s": TopicMetadata(partitions=1, topic_id="AAAAAAAAAAAAAAAAAAAAAg")})
-    state, _ = play([first, log.topics(t=1)])
-    with pytest.raises(BadInput, match=r"topicId|topics\.t\.racks"):
-        apply(state, log.event(PartitionsChanged, topics={"t": topic}))
-    assert len(diffs(play([log.join("c1")], state)[1])) == 1
-
-
-@pytest.mark.parametrize(
     ("to", "rounds"), [(["a", "b"], 0), (["b", "a"], 0), (["a", "b", "c"], 1), (["a"], 1), (["c"], 1), ([], 1)]
 )
 def test_different_topics_are_another_subscription(to: list[str], rounds: int) -> None:

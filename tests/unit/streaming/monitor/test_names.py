@@ -12,15 +12,14 @@ from tests.support.histories import Log, assignments, diffs, play
 A = {"client_id": "orders", "client_host": "/10.0.0.1"}
 B = {"client_id": "orders", "client_host": "/10.0.0.2"}
 NAMES_A, NAMES_B = MemberNames(**A), MemberNames(**B)
+CLIENTS = {"a": ("orders", "/10.0.0.1"), "b": ("orders", "/10.0.0.2")}
 
 
 def names_by_diff(outputs: list[Output]) -> list[dict[str, MemberNames]]:
     """Return the names of the members in each diff."""
     return [
         {
-            name: MemberNames(
-                client_id=member.client_id, client_host=member.client_host, group_instance_id=member.group_instance_id
-            )
+            name: MemberNames(member.client_id, member.client_host, member.group_instance_id)
             for name, member in diff.members.items()
         }
         for diff in diffs(outputs)
@@ -83,29 +82,26 @@ def test_replacement_of_a_static_member_has_its_own_names() -> None:
 @pytest.mark.parametrize("epoch", [False, True])
 def test_observed_members_have_the_names_of_their_snapshots(epoch: bool) -> None:
     log = Log()
-    clients = {"a": ("orders", "/10.0.0.1"), "b": ("orders", "/10.0.0.2")}
-    state, outputs = play([log.observe(3, {"a": {"t": [0]}, "b": {}}, clients=clients, epoch=epoch)])
+    state, outputs = play([log.observe(3, {"a": {"t": [0]}, "b": {}}, clients=CLIENTS, epoch=epoch)])
     assert names_by_diff(outputs) == latest(outputs) == [{"a": NAMES_A, "b": NAMES_B}]
-    _, outputs = play([log.observe(4, {"b": {"t": [0]}}, clients=clients, epoch=epoch)], state)
+    _, outputs = play([log.observe(4, {"b": {"t": [0]}}, clients=CLIENTS, epoch=epoch)], state)
     assert (names_by_diff(outputs), latest(outputs)) == ([{"b": NAMES_B, "a": NAMES_A}], [{"b": NAMES_B}])
 
 
 def test_repeated_generation_may_add_names() -> None:
     log = Log()
     state, _ = play([log.observe(3, {"a": {"t": [0]}})])
-    view = {"clients": {"a": ("orders", "/10.0.0.1")}}
-    state, outputs = play([log.observe(3, {"a": {"t": [0]}}, **view)], state)
+    state, outputs = play([log.observe(3, {"a": {"t": [0]}}, clients=CLIENTS)], state)
     assert (names_by_diff(outputs), latest(outputs)) == ([], [{"a": NAMES_A}])
-    _, outputs = play([log.observe(3, {"a": {"t": [0]}}, **view)], state)
+    _, outputs = play([log.observe(3, {"a": {"t": [0]}}, clients=CLIENTS)], state)
     assert outputs == []
 
 
 def test_returning_static_member_has_its_new_names() -> None:
     log = Log()
-    there = {"instances": {"a-1": "i", "a-2": "i"}}
-    old, new = {"a-1": ("orders", "/10.0.0.1")}, {"a-2": ("orders", "/10.0.0.2")}
-    state, _ = play([log.observe(3, {"a-1": {"t": [0]}}, clients=old, **there)])
-    _, outputs = play([log.observe(3, {"a-2": {"t": [0]}}, clients=new, **there)], state)
+    identities = {"instances": {"a-1": "i", "a-2": "i"}, "clients": {"a-1": CLIENTS["a"], "a-2": CLIENTS["b"]}}
+    state, _ = play([log.observe(3, {"a-1": {"t": [0]}}, **identities)])
+    _, outputs = play([log.observe(3, {"a-2": {"t": [0]}}, **identities)], state)
     assert latest(outputs) == [{"a-2": MemberNames(**B, group_instance_id="i")}]
 
 
@@ -113,12 +109,11 @@ def test_reporting_members_have_the_names_they_reported() -> None:
     log = Log()
     joining = {"acknowledges": True, "assignors": ["range"]}
     settled = {"generation": 1, "owned": {"t": [0]}, "held_ms": 2000}
-    events_of_a = [log.join("a-1", **joining, **A, group_instance_id="i"), log.acknowledge("a-1", **settled)]
-    state, outputs = play(events_of_a)
-    static = MemberNames(**A, group_instance_id="i")
-    assert names_by_diff(outputs) == latest(outputs) == [{"a-1": static}]
-    back = [log.join("a-2", **joining, **B, group_instance_id="i"), log.acknowledge("a-2", **settled)]
-    _, outputs = play(back, state)
+    events = [log.join("a-1", **joining, **A, group_instance_id="i"), log.acknowledge("a-1", **settled)]
+    state, outputs = play(events)
+    assert names_by_diff(outputs) == latest(outputs) == [{"a-1": MemberNames(**A, group_instance_id="i")}]
+    events = [log.join("a-2", **joining, **B, group_instance_id="i"), log.acknowledge("a-2", **settled)]
+    _, outputs = play(events, state)
     assert (names_by_diff(outputs), latest(outputs)) == ([], [{"a-2": MemberNames(**B, group_instance_id="i")}])
 
 

@@ -2,25 +2,18 @@
 
 from collections.abc import Iterable
 
-from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
-from streaming.records import codec
-from streaming.records.codec import Record
-from streaming.records.episodes import Downtime, PartitionDowntime, decode_episode
+from streaming.records.episodes import Downtime, PartitionDowntime
 from streaming.records.events import POLLING, Event, Evidence, PartitionsStopped, Stop
 from tests.support.histories import Log
-from tests.support.pure_stream import SINKS
-
-POLLING_EVIDENCE = (Evidence(source=POLLING, reason="asked for"),)
+from tests.support.pure_stream import apply_events, written_episodes
 
 
 def downtime(events: Iterable[Event]) -> Downtime | None:
-    rows = [Record.of(1, at, *codec.encode_event(event)) for at, event in enumerate(events)]
-    writes = process(Bucket(), rows, 0, SINKS)
-    return decode_episode(next(write.value for write in writes if write.topic == "e") or b"").downtime
+    return written_episodes(apply_events(Bucket(), events))[0].downtime
 
 
-def rounds(log: Log, evidence: tuple[Evidence, ...] = ()) -> list[Event]:
+def rounds(log: Log, *evidence: Evidence) -> list[Event]:
     return [
         log.observe(1, {"a": {"t": [0]}}, evidence=evidence),
         log.acknowledge("a", generation=-1, owned={}, revoked={"t": [0]}),
@@ -52,7 +45,7 @@ def test_callbacks_and_commits_bound_their_round() -> None:
 
 
 def test_polled_rounds_have_no_downtime_bounds() -> None:
-    assert downtime(rounds(Log(), POLLING_EVIDENCE)) == Downtime(
+    assert downtime(rounds(Log(), Evidence(source=POLLING, reason="asked for"))) == Downtime(
         lower_ms=0,
         upper_ms=None,
         longest_ms=(0, None),

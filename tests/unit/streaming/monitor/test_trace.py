@@ -7,25 +7,21 @@ import pytest
 
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
-from streaming.monitor.outputs import OutputRecord, Sinks
+from streaming.monitor.outputs import OutputRecord
 from streaming.records.codec import Record, encode_event
 from streaming.records.events import Event
 from tests.support.histories import Log
+from tests.support.pure_stream import SINKS, apply_events
 
-SINKS = Sinks(*("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 2)), episodes="e", incidents="i")
 OWN_PACKAGES = {"streaming", "assignors"}
 PAGE = Path(__file__).parents[4] / "docs" / "design" / "architecture.md"
-
-
-def record(event: Event, offset: int) -> Record:
-    return Record.of(0, offset, *encode_event(event))
 
 
 def trace(before: list[Event], event: Event) -> tuple[set[str], int, list[OutputRecord]]:
     """Return the modules that run for an event, the number of calls and returns between modules, and the writes."""
     bucket = Bucket()
-    process(bucket, [record(event, offset) for offset, event in enumerate(before)], 0, SINKS)
-    bucket, records = Bucket(bucket.pack()), [record(event, len(before))]
+    apply_events(bucket, before)
+    bucket, records = Bucket(bucket.pack()), [Record.of(0, len(before), *encode_event(event))]
     modules: set[str] = set()
     moves = 0
 
