@@ -41,7 +41,9 @@ _ASSIGNOR_ENTRIES: Final[Mapping[tuple[str, str], tuple[str, tuple[str, ...], tu
     ("classic", "roundrobin"): ("classic.round_robin.assign", ("client_shares", "roundrobin"), ("EAGER",)),
     ("classic", "sticky"): ("classic.sticky.assign", ("client_shares", "sticky"), ("EAGER",)),
     ("classic", "cooperative-sticky"): (
-        *("classic.sticky.assign_cooperative", ("client_shares", "cooperative-sticky"), ("COOPERATIVE", "EAGER")),
+        "classic.sticky.assign_cooperative",
+        ("client_shares", "cooperative-sticky"),
+        ("COOPERATIVE", "EAGER"),
     ),
     ("consumer", "uniform"): ("consumer.uniform.assign", ("uniform_target",), ()),
     ("consumer", "range"): ("consumer.range.assign", ("range_target",), ()),

@@ -152,8 +152,14 @@ def migration_lines(plan: Mapping[str, Any], members: int) -> Iterator[Table | S
     if plan["happened"]:
         rows = (
             (
-                *(step["episode"], step["kind"], step["status"], rfc3339(step["openedAt"])),
-                *(step["rebalances"], step["rounds"], step["moved"], _downtime_text(step["downtime"])),
+                step["episode"],
+                step["kind"],
+                step["status"],
+                rfc3339(step["openedAt"]),
+                step["rebalances"],
+                step["rounds"],
+                step["moved"],
+                _downtime_text(step["downtime"]),
                 None if step["forecast"] is None else _cost_text(step["forecast"]),
             )
             for step in plan["happened"]

@@ -260,7 +260,8 @@ def _stop(
         outage = Outage(number, number, is_owner_present=is_owner_present)
     elif not before.rounds or before.resumed_before is not None or before.started_at is not None:
         outage = Outage(
-            *(number, number),
+            number,
+            number,
             is_owner_present=is_owner_present,
             started_at=before.started_at if before.resumed_before is None else None,
             past=stops_of(before),

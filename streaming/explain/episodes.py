@@ -18,7 +18,7 @@ from streaming.records.events import Evidence
 
 #: Kinds of episodes that depend on the number of members, which not all logs contain.
 _KINDS_WITH_COUNT: Final[frozenset[EpisodeKind]] = frozenset(
-    {*("first-start", "scale-out", "scale-in", "shutdown", "fleet-replaced", "surge", "recreate", "zone-lost")}
+    {"first-start", "scale-out", "scale-in", "shutdown", "fleet-replaced", "surge", "recreate", "zone-lost"}
 )
 
 

@@ -18,7 +18,10 @@ from streaming.explain.tools import DumpReader, MemberTable
 
 #: Every relevant line contains one of these. Almost all relevant lines contain ``roup``: "group", "Group", "groupId".
 _RELEVANT_SUBSTRINGS: Final = (
-    *(b"roup", b"CONSUMER-ID", b"poll timeout has expired", b"member_id was not recognized"),
+    b"roup",
+    b"CONSUMER-ID",
+    b"poll timeout has expired",
+    b"member_id was not recognized",
     b"clients.consumer.internals",
 )
 #: The first of the two lines that ``java.util.logging`` writes per message, with the time, the class and the method.

@@ -127,7 +127,10 @@ class _EpisodeUpdate:
                 continue
             state, closed = fold.apply_note(state, note, self._sinks.quiet_ms)
             self.incidents = detection.detect_in_note(
-                *(self.incidents, note, state, self._sinks.thresholds),
+                self.incidents,
+                note,
+                state,
+                self._sinks.thresholds,
                 storm_turns=self._sinks.storm_turns,
                 begins_episode=closed is not None,
             )
@@ -142,7 +145,8 @@ class _EpisodeUpdate:
         if not self.incidents.is_open("topic-gone") and all(topic.partitions for topic in data.topics.values()):
             return
         self.incidents = detection.detect_deleted_topics(
-            *(self.incidents, data.timestamp),
+            self.incidents,
+            data.timestamp,
             subscribed=subscribed(state.members),
             before={name: topic.partitions for name, topic in before.topics.items()} if before else {},
             now={name: topic.partitions for name, topic in state.topics.items()},
@@ -176,7 +180,9 @@ class _EpisodeUpdate:
             wanted = subscribed(state.members)
             starts = {} if data.starts is UNSET else data.starts
             self.incidents = detection.detect_lost_records(
-                *(self.incidents, data.timestamp, data.partitions),
+                self.incidents,
+                data.timestamp,
+                data.partitions,
                 {topic: offsets for topic, offsets in starts.items() if topic in wanted or not state.members},
                 episode=after.number if after.open else 0,
                 reopen_ms=self._sinks.thresholds.reopen_ms,

@@ -57,8 +57,12 @@ ApplyResult = tuple[GroupState | None, tuple[Output, ...]]
 MAX_UNREAD_TOPICS: Final = 64
 #: Event types that never change a group.
 _EVENTS_WITHOUT_EFFECT: Final = (
-    *(events.MemberHeartbeat, events.GroupQuiet, events.PartitionsStopped),
-    *(events.GroupRebalancing, events.GroupProgress, events.IncidentAcknowledged),
+    events.MemberHeartbeat,
+    events.GroupQuiet,
+    events.PartitionsStopped,
+    events.GroupRebalancing,
+    events.GroupProgress,
+    events.IncidentAcknowledged,
 )
 
 

@@ -37,7 +37,11 @@ def make_notes(
     if after is not None and renamed:
         names = _names(past, {*renamed}) | _names(after.members, {*renamed.values()})
         bounce_note = BounceNote(
-            *(output_id(event, "bounce"), event.data.timestamp, renamed, names, len(past)),
+            output_id(event, "bounce"),
+            event.data.timestamp,
+            renamed,
+            names,
+            len(past),
             protocol=after.protocol,
             assignor=after.assignor,
             kind=after.kind,

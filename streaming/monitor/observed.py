@@ -105,7 +105,13 @@ def observe(state: GroupState, data: GroupObserved) -> ObservedGeneration:
     kind, (standby, warmup) = data.kind or "consumer", roles
     holds_tasks = kind == "connect" or data.group_protocol == "streams"
     decided = Round(
-        *(state.round + 1 if followed else 1, number, data.group_protocol, data.protocol, cause, members, before),
+        state.round + 1 if followed else 1,
+        number,
+        data.group_protocol,
+        data.protocol,
+        cause,
+        members,
+        before,
         kind=kind,
         tasks=_unowned_tasks(state, data, before) if holds_tasks else None,
         changed=_changed_members(state, roles, newcomers, undelivered),

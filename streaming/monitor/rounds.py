@@ -205,7 +205,10 @@ def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]
     each = [members] if state.kind != "share" else [[member] for member in members]
     groups = [
         invariants.make_group(
-            *(state.protocol, state.assignor or "", topics, checked_members),
+            state.protocol,
+            state.assignor or "",
+            topics,
+            checked_members,
             {member.member_id: owned[member.member_id] for member in checked_members},
         )
         for checked_members in each

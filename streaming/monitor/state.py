@@ -41,7 +41,11 @@ class MemberState(Struct, frozen=True, array_like=True, gc=False):
             topics = template.topics if topics == template.topics else topics
             assignors = template.assignors if assignors == template.assignors else assignors
         return cls(
-            *(data.member_id, topics, assignors, data.group_instance_id, data.rack_id),
+            data.member_id,
+            topics,
+            assignors,
+            data.group_instance_id,
+            data.rack_id,
             group_protocol=data.group_protocol,
             session_timeout_ms=data.session_timeout_ms,
             client_id=data.client_id,

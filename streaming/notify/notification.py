@@ -99,7 +99,14 @@ def episode_notification(target: NotifyTarget, episode: Episode) -> Notification
         return None
     subject = f"{episode.group_id}/episode/{episode.episode}"
     return Notification(
-        *(subject, subject, "event", severity, episode.group_id, episode.kind, episode.story, episode.closed_at),
+        subject,
+        subject,
+        "event",
+        severity,
+        episode.group_id,
+        episode.kind,
+        episode.story,
+        episode.closed_at,
         link=_page_link(target, episode.group_id),
     )
 
@@ -124,8 +131,15 @@ def _incident_notification(
     subject = f"{incident.group_id}/incident/{incident.incident}/{incident.times}"
     at_ms = incident.opened_at if action == "open" else incident.closed_at or incident.updated_at
     return Notification(
-        *(f"{subject}/{action}", subject, action, severity, incident.group_id, incident.kind),
-        *(incident.story, at_ms, _page_link(target, incident.group_id)),
+        f"{subject}/{action}",
+        subject,
+        action,
+        severity,
+        incident.group_id,
+        incident.kind,
+        incident.story,
+        at_ms,
+        _page_link(target, incident.group_id),
     )
 
 

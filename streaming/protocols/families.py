@@ -27,12 +27,16 @@ _NOT_STICKY = _CLIENT_SIDE_ASSIGNORS[:2]
 PROTOCOL_FAMILIES: dict[str, Family] = {
     "zookeeper": Family("range", "zookeeper", _NOT_STICKY, "each consumer computes its own share from ZooKeeper"),
     "eager-v1": Family(
-        *("range", "classic", _NOT_STICKY),
+        "range",
+        "classic",
+        _NOT_STICKY,
         reason="the coordinator assigns from cluster metadata and does not know what members owned",
     ),
     "eager": Family("range", "classic", _CLIENT_SIDE_ASSIGNORS, "the leader runs a client-side assignor"),
     "cooperative": Family(
-        *("cooperative-sticky", "classic", ("cooperative-sticky",)),
+        "cooperative-sticky",
+        "classic",
+        ("cooperative-sticky",),
         reason="members keep their partitions through the join, which an EAGER assignor can't take into account",
     ),
     "connect": Family("incremental", "connect", ("incremental", "eager"), "workers run connectors and tasks"),

@@ -288,7 +288,8 @@ GROUP_TABLE: Table = {
     **rows(_ALL_PHASES, vocabulary.TopicsChanged, _topics_changed),
     # A broker's node under /brokers/ids is deleted.
     **rows(
-        *(_ALL_PHASES, vocabulary.CoordinatorFails),
+        _ALL_PHASES,
+        vocabulary.CoordinatorFails,
         lambda step, _: step.later(BrokersChanged(step.network(), "coordinator.failed")),
     ),
 }

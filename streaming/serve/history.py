@@ -238,8 +238,15 @@ class History:
         group = self._group(name)
         written = self._store_position(record, group)
         values = (
-            *(summary.id, group, summary.timestamp, record.timestamp if written is None else written),
-            *(self._now_ms, summary.cause.kind, summary.moved, encode(summary), zlib.compress(body, 1)),
+            summary.id,
+            group,
+            summary.timestamp,
+            record.timestamp if written is None else written,
+            self._now_ms,
+            summary.cause.kind,
+            summary.moved,
+            encode(summary),
+            zlib.compress(body, 1),
         )
         insert = "INSERT INTO rounds VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         seq = self._connection.execute(insert, values).lastrowid or 0

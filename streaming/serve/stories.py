@@ -232,8 +232,18 @@ class StoryTable:
         seq = self._next_seq()
         began = min(summary.opened_at, now_ms or summary.opened_at)  # the clock may be ahead
         values = (
-            *(row_id, *place, record.id, seq, summary.opened_at, began, summary.updated_at, record.partition),
-            *(record.timestamp, now_ms, summary.closed_at is None, zlib.compress(body, 1)),
+            row_id,
+            *place,
+            record.id,
+            seq,
+            summary.opened_at,
+            began,
+            summary.updated_at,
+            record.partition,
+            record.timestamp,
+            now_ms,
+            summary.closed_at is None,
+            zlib.compress(body, 1),
         )
         self._execute("INSERT OR REPLACE INTO stories VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         event_ms, version = record.event_ms or summary.updated_at, zlib.compress(record.value, 1)

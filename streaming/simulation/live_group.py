@@ -12,8 +12,13 @@ from streaming.records.names import display_names
 
 #: The event types that :class:`MembershipLog` uses.
 EVENT_TYPES = (
-    *("member.joined", "member.left", "member.fenced", "member.subscription_changed"),
-    *("topic.partitions_changed", "group.observed", "group.deleted"),
+    "member.joined",
+    "member.left",
+    "member.fenced",
+    "member.subscription_changed",
+    "topic.partitions_changed",
+    "group.observed",
+    "group.deleted",
 )
 
 

@@ -18,8 +18,16 @@ from streaming.kafka.jars import CacheUnusable, cache_dir, java
 UNPACKED_FOLDER: Final = "rebalance-monitor"
 #: Distributions that Python workers import, for any supported release of pandas.
 _DISTRIBUTIONS: Final = (
-    *("msgspec", "numpy", "pandas", "pyarrow", "python-dateutil", "pytz", "six", "tzdata"),
-    *("typing-extensions", "rebalance-kernel"),
+    "msgspec",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "python-dateutil",
+    "pytz",
+    "six",
+    "tzdata",
+    "typing-extensions",
+    "rebalance-kernel",
 )
 #: Files that workers don't need; they make up half of the total size.
 _EXCLUDED_FOLDERS: Final = frozenset({"tests", "include", "__pycache__"})

@@ -200,7 +200,10 @@ def _visible_content(view: GroupObserved) -> tuple[str | None, Mapping[str, tupl
     is_consumer = view.group_protocol == "consumer"
     return view.protocol or None, {
         member.member_id: (
-            *(member.group_instance_id, member.client_id, member.client_host, member.assigned),
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            member.assigned,
             member.target or {} if is_consumer else None,
         )
         for member in view.members

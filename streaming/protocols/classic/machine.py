@@ -255,7 +255,10 @@ class IncrementalWorkers(EagerWorkers):
             for member_id, name in ids.items()
         }
         answer = incremental.assign(
-            *(last.memory if is_same_leader else incremental.LeaderMemory(), running, _configured(step), step.at),
+            last.memory if is_same_leader else incremental.LeaderMemory(),
+            running,
+            _configured(step),
+            step.at,
             max_delay_ms=step.timing.scheduled_rebalance_delay_ms,
             generation=generation,
         )
