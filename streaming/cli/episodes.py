@@ -115,7 +115,8 @@ def _rounds_text(episode: Episode) -> str:
 
 
 def _downtime_text(downtime: Downtime) -> str:
-    counts = f"{count(downtime.partitions, 'partition')}, {_range_text(downtime.stops, 'stops')}"
+    stops = "1 stop" if downtime.stops == (1, 1) else _range_text(downtime.stops, "stops")
+    counts = f"{count(downtime.partitions, 'partition')}, {stops}"
     text = f"longest {_range_text(downtime.longest_ms, 'ms')}; in all {_range_text(downtime.total_ms, 'ms')} ({counts})"
     if downtime.unbounded:
         text += f"; no upper limit known for {count(downtime.unbounded, 'partition')}"

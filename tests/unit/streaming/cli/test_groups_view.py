@@ -83,10 +83,10 @@ def test_downtime_bounds_are_printed(capsys: pytest.CaptureFixture[str]) -> None
         "downtime  longest 3 to 40 ms; in all 5 to 90 ms (2 partitions, 2 to 3 stops); by listener, offset-commits"
     )
     unbounded_downtime = Downtime(
-        lower_ms=5, upper_ms=None, longest_ms=(4, None), total_ms=(5, None), stops=(3, 3), partitions=3, unbounded=1
+        lower_ms=5, upper_ms=None, longest_ms=(4, None), total_ms=(5, None), stops=(1, 1), partitions=1, unbounded=1
     )
     assert lines(structs.replace(episode, downtime=unbounded_downtime), capsys)[-1] == (
-        "downtime  longest ≥ 4 ms; in all ≥ 5 ms (3 partitions, 3 stops); no upper limit known for 1 partition"
+        "downtime  longest ≥ 4 ms; in all ≥ 5 ms (1 partition, 1 stop); no upper limit known for 1 partition"
     )
 
 
