@@ -216,9 +216,9 @@ def decode_event(key: bytes | None, value: bytes | None, ce: Mapping[str, str]) 
     """
     if key is None:
         raise MissingKey
-    for name in ("type", "id", "source"):
-        if not ce.get(name):
-            raise MalformedEvent(f"header ce_{name}: missing; membership events are CloudEvents in binary mode")
+    if not (ce.get("type") and ce.get("id") and ce.get("source")):
+        name = next(name for name in ("type", "id", "source") if not ce.get(name))
+        raise MalformedEvent(f"header ce_{name}: missing; membership events are CloudEvents in binary mode")
     if ce["type"] not in EVENT_TYPES:
         raise UnknownEventType(f"header ce_type: {ce['type']!r} is not one of {', '.join(sorted(EVENT_TYPES))}")
     if value is None:
@@ -257,10 +257,13 @@ def ce_attributes(record_headers: Iterable[tuple[str, bytes | None]] | None) -> 
 
 def read(record: Record) -> Event:
     """Return the membership event of a record; raises the errors of :func:`decode_event`."""
-    ce = {}
-    for name, value in (("type", record.type), ("id", record.id), ("source", record.source)):
-        try:
-            ce[name] = (value or b"").decode()
-        except UnicodeDecodeError as error:
-            raise MalformedEvent(f"header ce_{name}: not UTF-8") from error
+    try:
+        ce = {
+            "type": (record.type or b"").decode(),
+            "id": (record.id or b"").decode(),
+            "source": (record.source or b"").decode(),
+        }
+    except UnicodeDecodeError as error:
+        name = next(name for name in ("type", "id", "source") if getattr(record, name) == error.object)
+        raise MalformedEvent(f"header ce_{name}: not UTF-8") from error
     return decode_event(record.key, record.value, ce)
