@@ -26,10 +26,10 @@ def named(member_id: str) -> tuple[str | None, str | None, str | None]:
 class DiffBuilder:
     """A group whose members share ``partitions`` of the topic ``t`` in the order in which they joined."""
 
-    def __init__(self, partitions: int = 12, group_id: str = "g") -> None:
+    def __init__(self, partitions: int = 12, group_id: str = "g", protocol: str = "classic") -> None:
         self.partitions = partitions
         self.group_id = group_id
-        self.protocol = "classic"
+        self.protocol = protocol
         self.assignor: str | None = "range"
         self.kind: Any = UNSET
         self.now = START_MS

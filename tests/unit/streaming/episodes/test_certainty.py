@@ -8,9 +8,8 @@ from streaming.episodes.reasons import application_reasons, client_reason, prove
 from streaming.records.events import COORDINATOR_MOVED, Evidence
 from tests.support.built_diffs import CONSUMER_CLOSED_REASON, REASON_NOT_PROVIDED, DiffBuilder
 from tests.support.diff_episodes import episodes
-from tests.unit.streaming.episodes.test_kinds import THREE_MEMBERS, last, started
+from tests.unit.streaming.episodes.test_kinds import RESTARTED_MEMBERS, THREE_MEMBERS, last, started
 
-RESTARTED_MEMBERS = tuple(member_id.replace("#1", "#2") for member_id in THREE_MEMBERS)
 NO_CLIENT_REASON = (
     REASON_NOT_PROVIDED,
     "explicit `LeaveGroup` request",
@@ -43,30 +42,21 @@ def test_commit_before_a_leave_does_not_prove_a_restart() -> None:
 
 
 def test_another_host_proves_a_restart_without_a_reason() -> None:
-    episode = last(
-        started("orders-0@h1#1", "x@h2#1").leave("orders-0@h1#1", reason=REASON_NOT_PROVIDED).join("orders-0@h7#2")
-    )
+    builder = started("orders-0@h1#1", "x@h2#1").leave("orders-0@h1#1", reason=REASON_NOT_PROVIDED)
+    episode = last(builder.join("orders-0@h7#2"))
     assert (episode.kind, episode.sure) == ("restart", True)
 
 
 def test_a_new_member_id_proves_a_restart_under_kip_848() -> None:
-    builder = started()
-    builder.protocol = "consumer"
-    builder.join("d@h4#1")
-    builder.now += 3_600_000
+    builder = started(*THREE_MEMBERS, "d@h4#1", protocol="consumer")
     episode = last(builder.leave("a@h1#1", reason="left the consumer group.").join("a@h1#2"))
     assert (episode.kind, episode.sure) == ("restart", True)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_members_away_together_may_have_crashed(protocol: str) -> None:
-    builder = started()
-    builder.protocol = protocol
-    builder.join("d@h4#1")
-    builder.now += 3_600_000
-    all_member_ids = (*THREE_MEMBERS, "d@h4#1")
-    builder.round("group.observed", gone=all_member_ids)
-    episode = last(builder.join(*(member.replace("#1", "#2") for member in all_member_ids)))
+    builder = started(protocol=protocol).round("group.observed", gone=THREE_MEMBERS)
+    episode = last(builder.join(*RESTARTED_MEMBERS))
     assert (episode.kind, episode.sure) == ("restart", False)
     assert "no evidence shows whether members that came back were restarted or crashed" in episode.evidence[-1].reason
 
@@ -81,20 +71,15 @@ def test_leaves_without_reason_in_turn_are_probably_rolling() -> None:
 
 
 COORDINATOR_MOVE = Evidence(source="coordinator-log", reason="Loaded classic group g", kind=COORDINATOR_MOVED)
+NEW_LEADER = Evidence(source="group-records", reason="a new leader 31 s before", kind=COORDINATOR_MOVED)
 
 
 def expire_sessions(*, moved: bool, back: tuple[str, ...] = RESTARTED_MEMBERS) -> DiffBuilder:
     """Let the sessions of all three members expire at once, then let the members in ``back`` join."""
-    session_expiry = Evidence(
-        source="coordinator-log",
-        reason="has failed, heartbeat expiration",
-        member_ids=[*THREE_MEMBERS],
-        kind="member.fenced",
-    )
-    builder = started().round(
-        "member.fenced", gone=THREE_MEMBERS, evidence=(session_expiry, COORDINATOR_MOVE) if moved else (session_expiry,)
-    )
-    return builder.join(*back, after=31)
+    reason = "has failed, heartbeat expiration"
+    expiry = Evidence(source="coordinator-log", reason=reason, member_ids=[*THREE_MEMBERS], kind="member.fenced")
+    evidence = (expiry, COORDINATOR_MOVE) if moved else (expiry,)
+    return started().round("member.fenced", gone=THREE_MEMBERS, evidence=evidence).join(*back, after=31)
 
 
 def test_all_sessions_expired_at_once_give_an_unknown_kind() -> None:
@@ -109,47 +94,44 @@ def test_sessions_expired_at_a_coordinator_move_are_that_move() -> None:
     assert episode.story.startswith("Moved to another coordinator, ")
 
 
-def test_new_partition_leader_makes_a_coordinator_move_likely() -> None:
-    item = Evidence(source="group-records", reason="a new leader 31 s before", kind=COORDINATOR_MOVED)
+@pytest.mark.parametrize(
+    ("item", "sure", "story"),
+    [
+        (COORDINATOR_MOVE, True, "Moved to another coordinator, "),
+        (NEW_LEADER, False, "Probably moved to another coordinator, "),
+    ],
+)
+def test_all_members_rejoined_as_the_coordinator_moved(item: Evidence, sure: bool, story: str) -> None:
     episode = last(started().round("group.observed", gone=THREE_MEMBERS, joined=RESTARTED_MEMBERS, evidence=(item,)))
-    assert (episode.kind, episode.sure) == ("coordinator-move", False)
-    assert episode.story.startswith("Probably moved to another coordinator, ")
+    assert (episode.kind, episode.sure) == ("coordinator-move", sure)
+    assert episode.story.startswith(story)
 
 
 def test_members_on_new_hosts_crashed_despite_the_coordinator() -> None:
     back = ("a@h7#2", "b@h8#2", "c@h9#2")
     assert last(expire_sessions(moved=False, back=back)).kind == "crash"
-    assert (last(expire_sessions(moved=True, back=back)).kind, last(expire_sessions(moved=True, back=back)).sure) == (
-        "crash",
-        False,
-    )
-
-
-def test_members_replaced_without_a_reason_as_coordinator_moves() -> None:
-    builder = started().round(
-        "group.observed", gone=THREE_MEMBERS, joined=RESTARTED_MEMBERS, evidence=(COORDINATOR_MOVE,)
-    )
-    assert (last(builder).kind, last(builder).sure) == ("coordinator-move", True)
+    episode = last(expire_sessions(moved=True, back=back))
+    assert (episode.kind, episode.sure) == ("crash", False)
 
 
 def test_clean_leaves_during_a_coordinator_move_are_a_restart() -> None:
-    closed = Evidence(
-        source="coordinator-log", reason=CONSUMER_CLOSED_REASON, member_ids=[*THREE_MEMBERS], kind="member.left"
-    )
-    builder = (
-        started().round("member.left", gone=THREE_MEMBERS, evidence=(closed, COORDINATOR_MOVE)).join(*RESTARTED_MEMBERS)
-    )
-    assert last(builder).kind == "restart"
+    reason = CONSUMER_CLOSED_REASON
+    closed = Evidence(source="coordinator-log", reason=reason, member_ids=[*THREE_MEMBERS], kind="member.left")
+    builder = started().round("member.left", gone=THREE_MEMBERS, evidence=(closed, COORDINATOR_MOVE))
+    assert last(builder.join(*RESTARTED_MEMBERS)).kind == "restart"
 
 
-def test_client_reason_is_extracted_from_each_log_wording() -> None:
-    for logged, own in (
+@pytest.mark.parametrize(
+    ("logged", "reason"),
+    [
         ("Updating metadata for member c during Stable; client reason: app asked", "app asked"),
         ("Removing member c on LeaveGroup; client reason: not provided", None),
         ("explicit `LeaveGroup` request", None),
         ("Leader c re-joining group during Stable; client reason: rolling (v2; phase 1)", "rolling (v2; phase 1"),
-    ):
-        assert client_reason(logged) == own
+    ],
+)
+def test_client_reason_is_extracted_from_each_log_wording(logged: str, reason: str | None) -> None:
+    assert client_reason(logged) == reason
 
 
 def test_reasons_of_a_library_are_not_the_applications() -> None:

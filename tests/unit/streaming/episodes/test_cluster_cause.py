@@ -8,53 +8,45 @@ from msgspec import structs
 from streaming.episodes.cluster_cause import explain_episode, explain_episodes
 from streaming.records.episodes import Episode, EpisodeMembers, EpisodeRecord, Incident, IncidentRecord, Replaced
 from streaming.records.events import CLUSTER, Evidence
+from tests.support import incidents as support
 
 OPENED_MS = 1_700_000_000_000
-RETURNED_MEMBERS = EpisodeMembers(replaced=[Replaced(left="a-1", joined="a-2", by="client id")], before=2, after=2)
 
 
-def episode(
-    kind: str = "crash", at: int = 20_000, members: EpisodeMembers = RETURNED_MEMBERS, **fields: Any
-) -> Episode:
-    return Episode(
-        **{
-            "group_id": "pay",
-            "episode": 3,
-            "kind": kind,
-            "status": "settled",
-            "rounds": ["d"],
-            "sure": True,
-            "opened_at": OPENED_MS + at,
-            "updated_at": OPENED_MS + at,
-            "closed_at": OPENED_MS + at,
-            "members": members,
-            "moved": 0,
-            "moved_again": 0,
-            "downtime": None,
-            "waiting_for": [],
-            "evidence": [],
-            "story": "",
-            "round_count": 1,
-            **fields,
-        }
-    )
+EPISODE = Episode(
+    group_id="pay",
+    episode=3,
+    kind="crash",
+    status="settled",
+    opened_at=OPENED_MS + 20_000,
+    updated_at=OPENED_MS + 20_000,
+    closed_at=OPENED_MS + 20_000,
+    rounds=["d"],
+    members=EpisodeMembers(replaced=[Replaced(left="a-1", joined="a-2", by="client id")], before=2, after=2),
+    moved=0,
+    moved_again=0,
+    downtime=None,
+    waiting_for=[],
+    sure=True,
+    evidence=[],
+    story="",
+    round_count=1,
+)
+
+
+def episode(kind: str = "crash", at: int = 20_000, **fields: Any) -> Episode:
+    opened_at = OPENED_MS + at
+    times = {"opened_at": opened_at, "updated_at": opened_at, "closed_at": opened_at}
+    return structs.replace(EPISODE, kind=kind, **times, **fields)
 
 
 def incident(kind: str = "broker-restart", number: int = 7, opened: int = 0, closed: int | None = 35_000) -> Incident:
-    return Incident(
-        group_id=CLUSTER,
-        incident=number,
+    return support.incident(
+        CLUSTER,
+        number,
         kind=kind,
-        times=1,
-        member_ids=[],
-        partitions={},
-        status="open" if closed is None else "closed",
         opened_at=OPENED_MS + opened,
-        updated_at=OPENED_MS + opened,
         closed_at=None if closed is None else OPENED_MS + closed,
-        episode=None,
-        sure=True,
-        evidence=[],
         scope="cluster",
         groups=["pay", "ship"],
         story="Broker 1 away: coordinator of 2 groups (from 2023-11-14 22:13 to 2023-11-14 22:14 UTC).",
@@ -97,10 +89,8 @@ def test_members_that_did_not_come_back_stay_lost() -> None:
 )
 def test_cluster_incident_becomes_the_cause_of_an_episode(incident_kind: str, kind: str) -> None:
     explained = explain_episode(episode(kind), [incident(incident_kind, closed=0)])
-    assert (explained.cause, explained.kind) == (
-        "(cluster)/7",
-        "coordinator-move" if incident_kind == "coordinator-moved" else kind,
-    )
+    assert explained.cause == "(cluster)/7"
+    assert explained.kind == ("coordinator-move" if incident_kind == "coordinator-moved" else kind)
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,16 @@ from streaming.records.events import GroupProgress
 
 def add_sample(progress: OffsetSamples | None, at: int, committed: int | None, end: int) -> OffsetSamples:
     data = GroupProgress(group_id="g", timestamp=at, partitions={"t": {"0": (committed, end)}}, requested_at=at - 10)
-    updated_samples = add_samples(progress, data)
-    assert updated_samples is not None
-    return updated_samples
+    updated = add_samples(progress, data)
+    assert updated is not None
+    return updated
+
+
+def kept_times(progress: OffsetSamples) -> list[int]:
+    """Return the times of the samples that are kept after the end of the episode."""
+    kept = samples_after_end(progress)
+    assert kept is not None
+    return [sample.at for sample in kept.samples["t"][0]]
 
 
 def test_a_commit_before_its_sample_bounds_the_delay() -> None:
@@ -79,12 +86,8 @@ def test_samples_of_uncommitted_messages_are_kept() -> None:
     progress = add_sample(None, 1000, 10, 10)
     for at in range(2, 12):
         progress = add_sample(progress, 1000 * at, 10, 10 * at)
-    kept = samples_after_end(progress)
-    assert kept is not None
-    assert [sample.at for sample in kept.samples["t"][0]] == [1000 * at for at in range(1, 12)]
-    caught_up_samples = samples_after_end(add_sample(progress, 12_000, 120, 120))
-    assert caught_up_samples is not None
-    assert [sample.at for sample in caught_up_samples.samples["t"][0]] == [9000, 10_000, 11_000, 12_000]
+    assert kept_times(progress) == [1000 * at for at in range(1, 12)]
+    assert kept_times(add_sample(progress, 12_000, 120, 120)) == [9000, 10_000, 11_000, 12_000]
 
 
 def test_partition_without_any_record_costs_nothing() -> None:

@@ -9,13 +9,11 @@ from streaming.episodes.fold import QUIET_TIME_MS
 from streaming.episodes.incidents import LIMITS, IncidentState, incident_record
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.state import EpisodeState
-from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Incident
-from streaming.records.events import Evidence
 from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import GroupReader, advance
 from tests.unit.streaming.episodes.test_kinds import THREE_MEMBERS, restart_one_by_one, started
-from tests.unit.streaming.episodes.test_storms import rejoin
+from tests.unit.streaming.episodes.test_storms import bounce_notes, migrate_beside_classic_member, rejoin
 
 
 def incidents(builder: DiffBuilder, bounces: Iterable[BounceNote] = ()) -> list[Incident]:
@@ -59,18 +57,10 @@ def test_members_that_crash_in_turn_are_all_named() -> None:
 
 @pytest.mark.parametrize("hosts", [("h9", "h0") * 4, ("h0",) * 8])
 def test_shared_instance_id_is_a_separate_incident(hosts: tuple[str, ...]) -> None:
-    builder = DiffBuilder().join(*(f"x@h{number}#0=i{number}" for number in range(3)))
-    builder.now += 3_600_000
-    old, notes = "x@h0#0=i0", []
-    for incarnation, host in enumerate(hosts, 1):
-        new = f"x@{host}#{incarnation}=i0"
-        before = MemberNames("x", f"/{old.partition('@')[2].partition('#')[0]}", "i0")
-        names = {old: before, new: MemberNames("x", f"/{host}", "i0")}
-        at = builder.now + 5_000 * incarnation
-        notes.append(BounceNote(f"b{incarnation}", at, {old: new}, names, 3, "classic", "range", "consumer"))
-        old = new
+    builder, notes = bounce_notes(*hosts)
     (incident,) = incidents(builder, notes)
-    assert (incident.kind, incident.status, incident.member_ids) == ("duplicate-instance-id", "open", [old])
+    assert (incident.kind, incident.status) == ("duplicate-instance-id", "open")
+    assert incident.member_ids == [f"x@{hosts[-1]}#8=i0"]
     assert incident.sure is (len(set(hosts)) > 1)
     assert incident.story.startswith("i0 rejoined 8 times under new member ids: ")
     assert ("probably" in incident.story) is not incident.sure
@@ -79,20 +69,7 @@ def test_shared_instance_id_is_a_separate_incident(hosts: tuple[str, ...]) -> No
 def test_rolling_restarts_and_migrations_open_no_incident() -> None:
     builder = started()
     for incarnation in range(1, 4):
-        restart_one_by_one(
-            builder, *(member_id.replace("#1", f"#{incarnation}") for member_id in THREE_MEMBERS), seconds=2
-        )
+        ids = (member_id.replace("#1", f"#{incarnation}") for member_id in THREE_MEMBERS)
+        restart_one_by_one(builder, *ids, seconds=2)
     assert incidents(builder) == []
-    follow_up_evidence = Evidence(
-        source="coordinator-log",
-        reason="joins the consumer group using the classic protocol.",
-        member_ids=["c@h3#1"],
-        kind="member.joined",
-    )
-    builder = started()
-    builder.protocol = "consumer"
-    for member_id in THREE_MEMBERS[:2]:
-        for kind, ids in (("left", (member_id,)), ("joined", (member_id.replace("#1", "#2"),))):
-            (builder.leave if kind == "left" else builder.join)(*ids)
-            builder.round("member.joined", who=("c@h3#1",), evidence=(follow_up_evidence,))
-    assert incidents(builder) == []
+    assert incidents(migrate_beside_classic_member(started())) == []

@@ -8,7 +8,7 @@ from msgspec import msgpack
 from streaming.episodes import downtime
 from streaming.episodes.downtime import MAX_OUTAGE_PARTITIONS, AssignmentChange, Outages, apply_change
 from streaming.episodes.evidence import DowntimeEvidence, apply_evidence
-from streaming.records.episodes import Downtime, PartitionDowntime
+from streaming.records.episodes import Bounds, Downtime, PartitionDowntime
 from streaming.records.events import (
     AssignmentAcknowledged,
     GroupObserved,
@@ -23,9 +23,7 @@ NO_PARTITIONS: Holding = {}
 
 
 def change(number: int, at: int | None, *, starts: bool = False, **parts: Holding) -> AssignmentChange:
-    holdings: dict[str, Any] = dict.fromkeys(
-        ("taken", "unowned_partitions", "assigned", "pending", "away"), NO_PARTITIONS
-    )
+    holdings: dict[str, Any] = {name: {} for name in ("taken", "unowned_partitions", "assigned", "pending", "away")}
     return AssignmentChange(number=number, at=at, starts=starts, **(holdings | parts))
 
 
@@ -55,22 +53,17 @@ def logged(number: int, after: int, before: int) -> PartitionsStopped:
     return stops_of_witness("coordinator-log", number, Stop(stopped_after=after, stopped_before=before))
 
 
-def callback(
-    at: int, number: int, revoked: Holding = NO_PARTITIONS, assigned: Holding = NO_PARTITIONS
-) -> AssignmentAcknowledged:
-    return AssignmentAcknowledged(
-        group_id="g", timestamp=at, member_id="m", generation=number, revoked=revoked, assigned=assigned
-    )
+def callback(at: int, number: int, **partitions: Holding) -> AssignmentAcknowledged:
+    return AssignmentAcknowledged(group_id="g", timestamp=at, member_id="m", generation=number, **partitions)
 
 
 def bounds(outages: Outages | None) -> tuple[int, int | None]:
-    total = downtime.downtime(outages)
-    assert total is not None
+    total = measured(outages)
     return total.lower_ms, total.upper_ms
 
 
-def after(*inputs: AssignmentChange | DowntimeEvidence) -> Outages:
-    outages = Outages()
+def after(*inputs: AssignmentChange | DowntimeEvidence, outages: Outages | None = None) -> Outages:
+    outages = Outages() if outages is None else outages
     for item in inputs:
         if isinstance(item, AssignmentChange):
             outages = apply_change(outages, item)
@@ -79,42 +72,46 @@ def after(*inputs: AssignmentChange | DowntimeEvidence) -> Outages:
     return outages
 
 
+def measured(outages: Outages | None) -> Downtime:
+    total = downtime.downtime(outages)
+    assert total is not None
+    return total
+
+
+LOST = change(2, 1000, unowned_partitions=P, assigned=P)
+COMMITTED = committed(2, 400, 1700)
+LOGGED = logged(2, 600, 990)
+REVOKED = callback(10, -1, revoked=P)
+
+
 class TestOneRound:
     def test_without_a_round_there_is_no_downtime(self) -> None:
         assert downtime.downtime(None) is None
         assert downtime.downtime(Outages()) is None
 
-    def test_rounds_without_evidence_give_no_downtime_bounds(self) -> None:
-        assert bounds(after(eager(2, 1000))) == (0, None)
-
-    def test_commits_bound_downtime_from_above(self) -> None:
-        assert bounds(after(eager(2, 1000), committed(2, 400, 1700))) == (0, 1300)
-
-    def test_coordinator_log_narrows_the_downtime_bounds(self) -> None:
-        outages = after(eager(2, 1000), logged(2, 600, 990), committed(2, 400, 1700))
-        assert bounds(outages) == (10, 1100)
-
-    def test_log_gives_no_stop_time_of_a_departed_member(self) -> None:
-        lost = change(2, 1000, unowned_partitions=P, assigned=P)
-        outages = after(lost, logged(2, 600, 990), committed(2, 400, 1700))
-        assert bounds(outages) == (10, 1300)
-
-    def test_commits_of_another_round_give_no_bounds(self) -> None:
-        assert bounds(after(eager(2, 1000), committed(1, 400, 1700))) == (0, None)
-
-    def test_a_partition_without_an_owner_was_not_consumed_again(self) -> None:
-        outages = after(change(2, 1000, unowned_partitions=P), committed(2, 400, 1700))
-        assert bounds(outages) == (0, None)
+    @pytest.mark.parametrize(
+        ("expected", "inputs"),
+        [
+            pytest.param((0, None), [eager(2, 1000)], id="no evidence"),
+            pytest.param((0, 1300), [eager(2, 1000), COMMITTED], id="commits bound from above"),
+            pytest.param((10, 1100), [eager(2, 1000), LOGGED, COMMITTED], id="the log narrows the bounds"),
+            pytest.param((10, 1300), [LOST, LOGGED, COMMITTED], id="the log has no stop of a departed member"),
+            pytest.param((0, None), [eager(2, 1000), committed(1, 400, 1700)], id="commits of another round"),
+            pytest.param((0, None), [change(2, 1000, unowned_partitions=P), COMMITTED], id="not consumed again"),
+            pytest.param((0, 1300), [REVOKED, eager(2, 1000), COMMITTED], id="clocks of members and brokers"),
+            pytest.param(
+                (0, None), [REVOKED, callback(5010, 2, assigned=P), eager(2, 1000), COMMITTED], id="contradictory"
+            ),
+        ],
+    )
+    def test_evidence_of_one_round_bounds_its_downtime(self, expected: Bounds, inputs: list[Any]) -> None:
+        assert bounds(after(*inputs)) == expected
 
     @pytest.mark.parametrize("early", [True, False])
     def test_callbacks_bound_downtime_from_below_in_any_order(self, early: bool) -> None:
         callbacks = [callback(91_000, -1, revoked=P), callback(91_250, 2, assigned=P)]
         changes = [*callbacks, eager(2, 1000)] if early else [eager(2, 1000), *callbacks]
-        assert bounds(after(*changes, committed(2, 400, 1700))) == (250, 1300)
-
-    def test_members_clocks_are_never_compared_with_brokers(self) -> None:
-        outages = after(callback(10, -1, revoked=P), eager(2, 1000), committed(2, 400, 1700))
-        assert bounds(outages) == (0, 1300)
+        assert bounds(after(*changes, COMMITTED)) == (250, 1300)
 
     def test_repeated_evidence_changes_nothing(self) -> None:
         outages = after(callback(100, -1, revoked=P), eager(2, 1000), callback(300, 2, assigned=P))
@@ -128,10 +125,6 @@ class TestOneRound:
         assert bounds(outages) == (0, None)
         assert bounds(apply_change(outages, eager(2, 1000))) == (0, None)
         assert bounds(apply_change(outages, eager(3, 6000))) == (4000, None)
-
-    def test_contradictory_witnesses_give_no_bounds(self) -> None:
-        callbacks = [callback(0, -1, revoked=P), callback(5000, 2, assigned=P)]
-        assert bounds(after(*callbacks, eager(2, 1000), committed(2, 900, 1100))) == (0, None)
 
 
 class TestIncrementalRounds:
@@ -174,17 +167,10 @@ class TestIncrementalRounds:
 
 
 class TestSeveralRounds:
-    def test_downtimes_with_proven_ends_add_up(self) -> None:
-        outages = after(
-            eager(2, 1000), committed(2, 900, 1500), eager(3, 9000), logged(3, 8000, 8900), committed(3, 7000, 9500)
-        )
-        assert bounds(outages) == (100, 600 + 1500)
-
-    def test_downtimes_without_consumption_between_are_one(self) -> None:
-        outages = after(
-            eager(2, 1000), logged(2, 700, 950), eager(3, 2000), logged(3, 1800, 1900), committed(3, 400, 2600)
-        )
-        assert bounds(outages) == (50 + 100, 2600 - 700)
+    def test_downtimes_without_consumption_between_may_be_one(self) -> None:
+        first = [eager(2, 1000), logged(2, 700, 950)]
+        total = measured(after(*first, eager(3, 2000), logged(3, 1800, 1900), committed(3, 400, 2600)))
+        assert (total.longest_ms, total.total_ms, total.stops) == ((100, 1900), (150, 1900), (1, 2))
 
     def test_unbounded_stop_makes_the_total_downtime_unbounded(self) -> None:
         later = stops_of_witness("w", 2, Stop(partitions=P, resumed_before=1500))
@@ -202,15 +188,8 @@ class TestNumberOfStops:
             *(eager(2, 1000), logged(2, 600, 700), committed(2, 500, 1400)),
             *(eager(3, 9000), logged(3, 6000, 6500), committed(3, 5000, 9500)),
         )
-        total = downtime.downtime(outages)
-        assert total is not None
+        total = measured(outages)
         assert (total.longest_ms, total.total_ms, total.stops) == ((2500, 3500), (2800, 4300), (2, 2))
-
-    def test_stops_without_proven_consumption_have_count_bounds(self) -> None:
-        outages = after(eager(2, 1000), logged(2, 700, 950), eager(3, 2000), committed(3, 400, 2600))
-        total = downtime.downtime(outages)
-        assert total is not None
-        assert (total.longest_ms, total.total_ms, total.stops) == ((50, 1900), (50, 1900), (1, 2))
 
     def test_commit_between_two_rounds_starts_one_downtime(self) -> None:
         outages = after(eager(2, 1000), eager(3, 40_000), committed(3, 39_000, 41_000))
@@ -218,17 +197,12 @@ class TestNumberOfStops:
 
 
 class TestEmptyGroup:
-    def test_outage_lasts_until_members_are_back(self) -> None:
-        outages = after(change(2, 1000, unowned_partitions=P), starts(4, 32_000), committed(4, 200, 32_900))
-        assert bounds(outages) == (31_000, 32_700)
-
     def test_rounds_after_the_return_have_separate_downtime(self) -> None:
         outages = after(
             *(change(2, 1000, unowned_partitions=P), starts(4, 17_000), committed(4, 200, 17_500)),
             *(change(5, 26_000, unowned_partitions=P, assigned=P), committed(5, 25_500, 26_700)),
         )
-        total = downtime.downtime(outages)
-        assert total is not None
+        total = measured(outages)
         assert (total.longest_ms, total.total_ms, total.stops) == ((16_000, 17_300), (16_000, 18_500), (2, 2))
 
 
@@ -300,8 +274,7 @@ class TestDowntimeRecord:
     def test_longest_downtime_is_proven_if_a_bound_is_missing(self) -> None:
         both: Holding = {"t": [0, 1]}
         callbacks = [callback(100, -1, revoked={"t": [1]}), callback(130, 2, assigned={"t": [1]})]
-        total = downtime.downtime(after(eager(2, 1000, both), committed(2, 400, 1700), *callbacks))
-        assert total is not None
+        total = measured(after(eager(2, 1000, both), committed(2, 400, 1700), *callbacks))
         assert (total.upper_ms, total.unbounded, total.bounded_ms) == (None, 1, 1300)
         assert total.worst == PartitionDowntime(
             topic="t", partition=1, lower_ms=30, upper_ms=None, longest_ms=(30, None), stops=(1, 1)
@@ -309,8 +282,7 @@ class TestDowntimeRecord:
 
     def test_partitions_beyond_the_limit_are_counted(self) -> None:
         many_partitions: Holding = {"t": list(range(MAX_OUTAGE_PARTITIONS + 5))}
-        total = downtime.downtime(after(eager(2, 1000, many_partitions), committed(2, 400, 1700, many_partitions)))
-        assert total is not None
+        total = measured(after(eager(2, 1000, many_partitions), committed(2, 400, 1700, many_partitions)))
         assert (total.partitions, total.unbounded, total.upper_ms) == (MAX_OUTAGE_PARTITIONS + 5, 5, None)
         assert total.bounded_ms == 1300 * MAX_OUTAGE_PARTITIONS
 
@@ -323,13 +295,4 @@ class TestDowntimeRecord:
         rest = downtime.outages_after_end(outages)
         assert rest is not None
         assert downtime.downtime(rest) is None
-        assert bounds(apply_inputs(rest, eager(3, 9000), callback(980, 3, assigned=P))) == (80, None)
-
-
-def apply_inputs(outages: Outages, *inputs: AssignmentChange | DowntimeEvidence) -> Outages:
-    for item in inputs:
-        if isinstance(item, AssignmentChange):
-            outages = apply_change(outages, item)
-        else:
-            apply_evidence(outages, item, "classic")
-    return outages
+        assert bounds(after(eager(3, 9000), callback(980, 3, assigned=P), outages=rest)) == (80, None)

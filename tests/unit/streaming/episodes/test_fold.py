@@ -6,6 +6,7 @@ from streaming.episodes.fold import MAX_EVIDENCE, MOST_ROUNDS, QUIET_TIME_MS
 from streaming.records.events import Evidence
 from tests.support.built_diffs import START_MS, DiffBuilder
 from tests.support.diff_episodes import GroupReader, QuietNote, advance, episode_state, episodes
+from tests.unit.streaming.episodes.test_kinds import started
 
 
 def test_rounds_within_quiet_time_are_one_episode() -> None:
@@ -24,9 +25,9 @@ def test_configured_quiet_time_separates_episodes() -> None:
 
 def test_timer_and_next_round_close_with_equal_records() -> None:
     builder = DiffBuilder().join("a#1")
-    (episode_closed_by_timer,) = episodes("g", [*builder.diffs, QuietNote("d1")])
-    episode_closed_by_round, _ = episodes("g", builder.join("b#1", after=1000).diffs)
-    assert episode_closed_by_timer == episode_closed_by_round
+    (closed_by_timer,) = episodes("g", [*builder.diffs, QuietNote("d1")])
+    closed_by_round, _ = episodes("g", builder.join("b#1", after=1000).diffs)
+    assert closed_by_timer == closed_by_round
 
 
 @pytest.mark.parametrize("after", ["d1", "other"])
@@ -55,36 +56,31 @@ def test_late_rounds_belong_to_their_rebalance() -> None:
 
 
 def test_unowned_partitions_are_awaited_and_stuck_when_quiet() -> None:
-    builder = DiffBuilder(4).join("a#1", "b#1")
-    builder.now += 1_000_000
+    builder = started("a#1", "b#1", partitions=4)
     builder.round("group.observed", shares={"a#1": {"t": [0]}, "b#1": {"t": [2, 3]}}, unassigned={"t": [1]})
     waiting = episodes("g", builder.diffs)[-1]
     assert waiting.status == "settling"
-    assert [wait.partitions for wait in waiting.waiting_for] == [{"t": [1]}]
-    assert waiting.waiting_for[0].since == builder.now
-    stuck_episode = episodes("g", [*builder.diffs, QuietNote("d2")])[-1]
-    assert (stuck_episode.status, stuck_episode.closed_at) == ("stuck", None)
-    builder.round("group.observed", number=2, after=400)
-    continued_episode = episodes("g", [*builder.diffs[:2], QuietNote("d2"), builder.diffs[2]])[-1]
-    assert (continued_episode.episode, continued_episode.status, continued_episode.waiting_for) == (2, "settled", [])
-    over = episodes("g", [*builder.diffs[:2], QuietNote("d2"), builder.diffs[2], QuietNote("d3")])[-1]
+    assert [(wait.partitions, wait.since) for wait in waiting.waiting_for] == [({"t": [1]}, builder.now)]
+    notes = [*builder.diffs, QuietNote("d2")]
+    stuck = episodes("g", notes)[-1]
+    assert (stuck.status, stuck.closed_at) == ("stuck", None)
+    notes.append(builder.round("group.observed", number=2, after=400).diffs[-1])
+    continued = episodes("g", notes)[-1]
+    assert (continued.episode, continued.status, continued.waiting_for) == (2, "settled", [])
+    over = episodes("g", [*notes, QuietNote("d3")])[-1]
     assert (over.status, over.closed_at) == ("settled", builder.now)
 
 
 def test_continued_wait_keeps_its_start() -> None:
-    builder = DiffBuilder(4)
-    builder.protocol = "consumer"
-    builder.join("a#1")
+    builder = DiffBuilder(4, protocol="consumer").join("a#1")
     for number in (2, 3):
         builder.round("member.joined", who=(), number=number, shares={"a#1": {"t": [0]}}, unassigned={"t": [1]})
     assert episodes("g", builder.diffs)[-1].waiting_for[0].since == START_MS + 2000
 
 
 def test_rounds_around_a_connect_delay_are_one_episode() -> None:
-    builder = DiffBuilder()
+    builder = started("a#1", "b#1")
     builder.kind = "connect"
-    builder.join("a#1", "b#1")
-    builder.now += 1_000_000
     kept = {"a#1": {"t": list(range(6))}}
     builder.round("member.left", gone=("b#1",), shares=kept, unassigned={"t": list(range(6, 12))}, delay_ms=300_000)
     until = builder.now + 300_000
@@ -96,18 +92,14 @@ def test_rounds_around_a_connect_delay_are_one_episode() -> None:
 
 def test_partitions_moved_again_are_counted_separately() -> None:
     builder = DiffBuilder(4).join("a#1")
-    builder.join("b#1")
-    assert (episode_state(builder).moved, episode_state(builder).twice_moved_partitions) == ({"t": {2, 3}}, {})
-    builder.join("c#1")
-    assert (episode_state(builder).moved, episode_state(builder).twice_moved_partitions) == (
-        {"t": {1, 2, 3}},
-        {"t": {2, 3}},
-    )
+    state = episode_state(builder.join("b#1"))
+    assert (state.moved, state.twice_moved_partitions) == ({"t": {2, 3}}, {})
+    state = episode_state(builder.join("c#1"))
+    assert (state.moved, state.twice_moved_partitions) == ({"t": {1, 2, 3}}, {"t": {2, 3}})
 
 
 def test_partition_revoked_then_assigned_in_next_round_moved() -> None:
-    builder = DiffBuilder(4).join("a#1", "b#1")
-    builder.now += 1_000_000
+    builder = started("a#1", "b#1", partitions=4)
     half = {"a#1": {"t": [0]}, "b#1": {"t": [2, 3]}}
     builder.round("member.joined", joined=("c#1",), shares=half, unassigned={"t": [1]})
     assert episode_state(builder).moved == {}

@@ -2,11 +2,15 @@ import pytest
 
 from streaming.episodes.members import MAX_TEMPORARY_MEMBERS
 from streaming.episodes.reasons import exceeds_poll_interval
-from streaming.records.episodes import Replaced
+from streaming.records.episodes import Repeated, Replaced
 from tests.support.built_diffs import DiffBuilder
-from tests.support.diff_episodes import episodes
+from tests.unit.streaming.episodes.test_kinds import last, started
 
 OLD_POD, NEW_POD = "pay-7f9c6d5b8-x2x9z@h1", "pay-5d4f7c9b6-q8r7t@h2"
+
+
+def replaced_member_pairs(builder: DiffBuilder) -> list[tuple[str, str]]:
+    return sorted((pair.left, pair.joined) for pair in last(builder).members.replaced)
 
 
 def test_members_that_left_and_rejoined_are_paired() -> None:
@@ -26,10 +30,9 @@ def test_members_that_left_and_rejoined_are_paired() -> None:
             "client id without its UUID",
         ),
     ):
-        builder = DiffBuilder().join(departed_id, "other@h9#1")
-        builder.now += 1_000_000
+        builder = started(departed_id, "other@h9#1")
         builder.leave(departed_id).join(joined)
-        members = episodes("g", builder.diffs)[-1].members
+        members = last(builder).members
         assert members.replaced == [Replaced(left=departed_id, joined=joined, by=by)]
         assert (members.joined, members.left, members.lost, members.gone) == ([], [], [], [])
 
@@ -44,9 +47,8 @@ def test_members_that_left_and_rejoined_are_paired() -> None:
     ],
 )
 def test_members_without_a_common_name_are_not_matched(departed_id: str, joined: str) -> None:
-    builder = DiffBuilder().join(departed_id, "other@h9#1")
-    builder.now += 1_000_000
-    members = episodes("g", builder.leave(departed_id).join(joined).diffs)[-1].members
+    builder = started(departed_id, "other@h9#1")
+    members = last(builder.leave(departed_id).join(joined)).members
     assert (members.joined, members.left, members.replaced) == ([joined], [departed_id], [])
 
 
@@ -60,32 +62,23 @@ def test_members_without_a_common_name_are_not_matched(departed_id: str, joined:
     ],
 )
 def test_replacement_may_join_first(departed_id: str, joined: str, *, lost: bool) -> None:
-    builder = DiffBuilder().join(departed_id, "other@h9#1")
-    builder.now += 1_000_000
+    builder = started(departed_id, "other@h9#1")
     builder.join(joined)
-    members = episodes("g", (builder.fence(departed_id) if lost else builder.leave(departed_id)).diffs)[-1].members
+    members = last(builder.fence(departed_id) if lost else builder.leave(departed_id)).members
     assert [(pair.left, pair.joined) for pair in members.replaced] == [(departed_id, joined)]
     assert members.joined == []
 
 
 @pytest.mark.parametrize(("departed_id", "joined"), [("x@h1#1", "x@h1#2"), ("rdkafka@h1#1", "rdkafka@h2#1")])
 def test_earlier_member_of_the_same_name_replaced_no_member(departed_id: str, joined: str) -> None:
-    builder = DiffBuilder().join(departed_id, "other@h9#1")
-    builder.now += 1_000_000
-    members = episodes("g", builder.join(joined).leave(departed_id).diffs)[-1].members
+    builder = started(departed_id, "other@h9#1")
+    members = last(builder.join(joined).leave(departed_id)).members
     assert (members.joined, members.left, members.replaced) == ([joined], [departed_id], [])
 
 
 def test_nearest_match_comes_first() -> None:
-    builder = DiffBuilder().join("x@h1#1", "x@h2#1")
-    builder.now += 1_000_000
-    builder.leave("x@h1#1", "x@h2#1").join("x@h2#2", "x@h1#2")
-    pairs = [(pair.left, pair.joined) for pair in episodes("g", builder.diffs)[-1].members.replaced]
-    assert sorted(pairs) == [("x@h1#1", "x@h1#2"), ("x@h2#1", "x@h2#2")]
-
-
-def replaced_member_pairs(builder: DiffBuilder) -> list[tuple[str, str]]:
-    return sorted((pair.left, pair.joined) for pair in episodes("g", builder.diffs)[-1].members.replaced)
+    builder = started("x@h1#1", "x@h2#1").leave("x@h1#1", "x@h2#1").join("x@h2#2", "x@h1#2")
+    assert replaced_member_pairs(builder) == [("x@h1#1", "x@h1#2"), ("x@h2#1", "x@h2#2")]
 
 
 def test_new_pod_does_not_replace_a_returning_one() -> None:
@@ -93,13 +86,12 @@ def test_new_pod_does_not_replace_a_returning_one() -> None:
     old = [f"pay-7f9c6d5b8-{pod}@h{number}#1" for number, pod in enumerate(("x2x9z", "bbbbb", "q8r7t"))]
     new = ["pay-7f9c6d5b8-r2x2z@h9#2", old[0].replace("#1", "#2"), old[1].replace("#1", "#2")]
     for arrivals in ([new], [[new[0]], [new[1]], [new[2]]]):
-        builder = DiffBuilder().join(*old)
-        builder.now += 1_000_000
+        builder = started(*old)
         builder.leave(*old)
         for arrival_ids in arrivals:
             builder.join(*arrival_ids)
         assert replaced_member_pairs(builder) == sorted([(old[0], new[1]), (old[1], new[2]), (old[2], new[0])])
-        assert episodes("g", builder.diffs)[-1].kind == "restart"
+        assert last(builder).kind == "restart"
 
 
 @pytest.mark.parametrize(
@@ -122,14 +114,12 @@ def test_pods_of_one_owner_are_matched_as_a_set(
 ) -> None:
     before = [f"{name}@h{number}#1" for number, name in enumerate(old)]
     after = [f"{name}@n{number}#2" for number, name in enumerate(new)]
-    unrelated_member = "stats@h9#1"
-    builder = DiffBuilder().join(*before, unrelated_member)
-    builder.now += 1_000_000
+    builder = started(*before, "stats@h9#1")
     if new_starts_before_stop:
         builder.join(*after).leave(*before)
     else:
         builder.leave(*before).join(*after)
-    members = episodes("g", builder.diffs)[-1].members
+    members = last(builder).members
     assert {pair.left for pair in members.replaced} == {*before}
     assert {pair.joined for pair in members.replaced} == {*after}
     assert (members.joined, members.left) == ([], [])
@@ -137,18 +127,15 @@ def test_pods_of_one_owner_are_matched_as_a_set(
 
 def test_members_with_one_name_are_replaced_on_their_own_host() -> None:
     """Two threads of one pod share their client id and their host."""
-    builder = DiffBuilder().join("x@h1#1", "x@h1#2", "x@h2#1", "x@h2#2")
-    builder.now += 1_000_000
+    builder = started("x@h1#1", "x@h1#2", "x@h2#1", "x@h2#2")
     builder.leave("x@h1#1", "x@h1#2", "x@h2#1", "x@h2#2").join("x@h2#3").join("x@h1#3").join("x@h2#4", "x@h1#4")
     hosts = [(left.partition("#")[0], joined.partition("#")[0]) for left, joined in replaced_member_pairs(builder)]
     assert hosts == [("x@h1", "x@h1")] * 2 + [("x@h2", "x@h2")] * 2
 
 
 def test_extra_new_pod_counts_as_joined() -> None:
-    builder = DiffBuilder().join("pay-7f9c6d5b8-x2x9z@h1", "other@h2#1")
-    builder.now += 1_000_000
-    builder.leave("pay-7f9c6d5b8-x2x9z@h1").join("pay-7f9c6d5b8-bbbbb@h3", "pay-7f9c6d5b8-ccccc@h4")
-    members = episodes("g", builder.diffs)[-1].members
+    builder = started(OLD_POD, "other@h2#1").leave(OLD_POD)
+    members = last(builder.join("pay-7f9c6d5b8-bbbbb@h3", "pay-7f9c6d5b8-ccccc@h4")).members
     assert len(members.replaced) == len(members.joined) == 1
 
 
@@ -164,42 +151,35 @@ MEMBER_IDS = (
 def test_matching_one_member_does_not_depend_on_others(departed_id: str, joined: str) -> None:
     results = []
     for others in ((), ("stranger@h99#1",)):
-        builder = DiffBuilder().join(departed_id, "stays@h9#1")
-        builder.now += 1_000_000
-        members = episodes("g", builder.leave(departed_id).join(joined, *others).diffs)[-1].members
+        builder = started(departed_id, "stays@h9#1")
+        members = last(builder.leave(departed_id).join(joined, *others)).members
         results.append((members.replaced, [member_id for member_id in members.joined if member_id not in others]))
     assert results[0] == results[1]
 
 
 def test_repeatedly_replaced_member_is_one_pair() -> None:
-    builder = DiffBuilder().join("x@h1#0", "y@h2#0")
-    builder.now += 1_000_000
+    builder = started("x@h1#0", "y@h2#0")
     for number in range(5):
         builder.fence(f"x@h1#{number}", after=20).join(f"x@h1#{number + 1}", after=0)
-    record = episodes("g", builder.diffs)[-1]
+    record = last(builder)
     assert [(pair.left, pair.joined) for pair in record.members.replaced] == [("x@h1#0", "x@h1#5")]
-    assert record.repeated is not None
-    assert (record.repeated.member_id, record.repeated.times, record.repeated.period_ms) == ("x@h1#5", 5, 20_000)
+    assert record.repeated == Repeated(member_id="x@h1#5", times=5, period_ms=20_000)
 
 
 def test_member_that_keeps_requesting_rebalances_is_the_cause() -> None:
-    builder = DiffBuilder().join("x@h1#0", "y@h2#0")
-    builder.now += 1_000_000
+    builder = started("x@h1#0", "y@h2#0")
     for _ in range(3):
         builder.round("member.joined", who=("x@h1#0",), after=7)
-    record = episodes("g", builder.diffs)[-1]
-    assert record.kind == "storm"
-    assert record.repeated is not None
-    assert (record.repeated.member_id, record.repeated.times, record.repeated.period_ms) == ("x@h1#0", 3, 7_000)
-    assert record.members.replaced == []
+    record = last(builder)
+    assert (record.kind, record.members.replaced) == ("storm", [])
+    assert record.repeated == Repeated(member_id="x@h1#0", times=3, period_ms=7_000)
 
 
 def test_only_last_of_many_short_lived_members_are_kept() -> None:
-    builder = DiffBuilder(1).join("stays")
-    builder.now += 1_000_000
+    builder = started("stays", partitions=1)
     for number in range(MAX_TEMPORARY_MEMBERS + 1):
         builder.join(f"guest{number}", after=0.1).leave(f"guest{number}", after=0.1)
-    members = episodes("g", builder.diffs)[-1].members
+    members = last(builder).members
     assert (members.joined[0], len(members.joined)) == ("guest1", MAX_TEMPORARY_MEMBERS)
 
 

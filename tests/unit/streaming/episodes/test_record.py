@@ -57,11 +57,9 @@ def test_configured_storm_turns_decide_between_storm_and_crash() -> None:
 
 def test_member_that_rejoins_without_names_has_none() -> None:
     builder = started().leave("a@h1#1").join("a@h1#1")
-    diff_id, diff = builder.diffs[-1]
-    member_without_names = structs.replace(
-        diff.members["a@h1#1"], client_id=None, client_host=None, group_instance_id=None
-    )
-    back = structs.replace(diff, members=diff.members | {"a@h1#1": member_without_names})
-    record = episodes("g", [*builder.diffs[:-1], (diff_id, back)])[-1]
+    diff_id, diff = builder.diffs.pop()
+    unnamed = structs.replace(diff.members["a@h1#1"], client_id=None, client_host=None, group_instance_id=None)
+    back = structs.replace(diff, members=diff.members | {"a@h1#1": unnamed})
+    record = episodes("g", [*builder.diffs, (diff_id, back)])[-1]
     assert [(pair.left, pair.joined) for pair in record.members.replaced] == [("a@h1#1", "a@h1#1")]
     assert record.members.names == {}

@@ -64,15 +64,12 @@ def test_restarts_right_after_a_start_are_a_second_episode() -> None:
     assert [episode.kind for episode in episodes("g", builder.diffs)] == ["first-start", "rolling-restart"]
 
 
-def test_group_first_observed_empty_is_not_a_shutdown() -> None:
-    builder = DiffBuilder().round("group.observed")
-    (record,) = episodes("g", builder.diffs)
+@pytest.mark.parametrize("reasons", [(), ("first observation, at generation 7",)])
+def test_group_first_observed_empty_is_not_a_shutdown(reasons: tuple[str, ...]) -> None:
+    evidence = tuple(Evidence(source="comparison", reason=reason) for reason in reasons)
+    (record,) = episodes("g", DiffBuilder().round("group.observed", evidence=evidence).diffs)
     assert (record.kind, record.sure) == ("unknown", False)
     assert record.story.startswith("No members, ")
-    first_observation = Evidence(source="comparison", reason="first observation, at generation 7")
-    (record,) = episodes("g", DiffBuilder().round("group.observed", evidence=(first_observation,)).diffs)
-    assert (record.kind, record.sure) == ("unknown", False)
-    assert "all 0 members" not in record.story
 
 
 def test_a_deleted_empty_group_was_deleted() -> None:
@@ -87,6 +84,6 @@ def test_members_that_start_and_leave_are_a_start_and_a_shutdown() -> None:
     for member_id in THREE_MEMBERS:
         builder.leave(member_id)
     first, second = episodes("g", builder.diffs)
-    assert (first.kind, first.members.after) == ("first-start", 3)
-    assert (second.kind, second.sure) == ("shutdown", True)
+    assert (first.kind, first.status, first.members.after) == ("first-start", "settled", 3)
+    assert (second.kind, second.sure, second.members.before) == ("shutdown", True, 3)
     assert second.story.startswith("Shut down (all 3 members left), ")

@@ -1,12 +1,14 @@
 """Storms (rebalances without progress), the members that trigger storms, and similar cases that are not storms."""
 
+from typing import Any
+
 import pytest
 
 from streaming.episodes.notes import BounceNote
 from streaming.records.diffs import MemberNames
-from streaming.records.episodes import Episode
+from streaming.records.episodes import Episode, Repeated
 from streaming.records.events import Evidence
-from tests.support.built_diffs import CONSUMER_CLOSED_REASON, REASON_NOT_PROVIDED, DiffBuilder
+from tests.support.built_diffs import REASON_NOT_PROVIDED, DiffBuilder
 from tests.support.diff_episodes import episodes
 from tests.unit.streaming.episodes.test_kinds import THREE_MEMBERS, last, restart_one_by_one, started
 
@@ -24,8 +26,7 @@ def rejoin(builder: DiffBuilder, member_id: str, reason: str, times: int = 1, *,
 def test_one_member_that_rejoins_again_and_again_is_named(reason: str) -> None:
     record = last(rejoin(started(), "a@h1#1", reason, 8))
     assert (record.kind, record.status, record.sure) == ("storm", "storming", True)
-    assert record.repeated is not None
-    assert (record.repeated.member_id, record.repeated.times, record.repeated.period_ms) == ("a@h1#1", 8, 5_000)
+    assert record.repeated == Repeated(member_id="a@h1#1", times=8, period_ms=5_000)
     story = "Rebalanced 8 times in 1 minute without a membership change because of a (8 times, about every 5.0 s)"
     assert record.story.startswith(story)
 
@@ -38,14 +39,6 @@ def test_alternating_members_are_a_storm_of_no_single_member() -> None:
     record = last(builder)
     assert (record.kind, record.status, record.repeated) == ("storm", "storming", None)
     assert record.story.startswith("Rebalanced 12 times in 1 minute without a membership change, ")
-
-
-def test_rebalances_without_evidence_are_a_storm() -> None:
-    builder = started()
-    for _ in range(6):
-        builder.round("group.observed", after=5)
-    record = last(builder)
-    assert (record.kind, record.status, record.repeated) == ("storm", "storming", None)
 
 
 def test_cooperative_rounds_without_an_end_are_a_storm() -> None:
@@ -99,10 +92,8 @@ def test_application_that_requests_a_rebalance_is_quoted() -> None:
 
 def test_rebalance_request_without_reason_is_recognised() -> None:
     record = last(rejoin(started(), "a@h1#1", "rebalance enforced by user"))
-    assert (record.kind, record.story.partition(", 2")[0]) == (
-        "app-requested",
-        "Rebalance requested by a (enforceRebalance)",
-    )
+    assert record.kind == "app-requested"
+    assert record.story.startswith("Rebalance requested by a (enforceRebalance), ")
 
 
 def test_client_library_reason_is_shown_and_proves_no_kind() -> None:
@@ -158,23 +149,23 @@ def test_many_short_lived_members_are_a_storm() -> None:
     assert (record.kind, record.status, record.repeated) == ("storm", "storming", None)
 
 
+def migrate_beside_classic_member(builder: DiffBuilder, kind: str | None = "member.joined") -> DiffBuilder:
+    """Migrate two members, while the third one rejoins at each epoch with the classic protocol."""
+    builder.protocol = "consumer"
+    reason = "joins the consumer group using the classic protocol."
+    rejoined = Evidence(source="coordinator-log", reason=reason, member_ids=["c@h3#1"], kind=kind)
+    for name in ("a@h1", "b@h2"):
+        builder.leave(f"{name}#1", after=2)
+        builder.round(kind or "group.observed", who=("c@h3#1",), evidence=(rejoined,))
+        builder.join(f"{name}#2", after=2)
+        builder.round(kind or "group.observed", who=("c@h3#1",), evidence=(rejoined,))
+    return builder
+
+
 @pytest.mark.parametrize("kind", ["member.joined", None])
 def test_healthy_migration_is_not_a_storm(kind: str | None) -> None:
     """In a mixed group every classic member rejoins at each epoch, which the coordinator logs as a join."""
-    builder = started("c-a@h1#1", "c-b@h2#1", "c-c@h3#1")
-    builder.protocol = "consumer"
-    follow_up_evidence = Evidence(
-        source="coordinator-log",
-        reason="joins the consumer group using the classic protocol.",
-        member_ids=["c-c@h3#1"],
-        kind=kind,
-    )
-    for name in ("c-a@h1", "c-b@h2"):
-        builder.leave(f"{name}#1", after=2)
-        builder.round(kind or "group.observed", who=("c-c@h3#1",), evidence=(follow_up_evidence,))
-        builder.join(f"{name}#2", after=2)
-        builder.round(kind or "group.observed", who=("c-c@h3#1",), evidence=(follow_up_evidence,))
-    record = last(builder)
+    record = last(migrate_beside_classic_member(started(), kind))
     assert (record.kind, record.status, record.repeated) == ("protocol-migration", "settled", None)
 
 
@@ -194,10 +185,9 @@ def test_crash_loop_in_a_migration_stays_a_migration() -> None:
     assert (last(builder).kind, last(builder).status) == ("protocol-migration", "storming")
 
 
-def bounces(*hosts: str, protocol: str = "classic", instances: int = 1) -> Episode:
-    """Return the episode in which static members of a group of three rejoin from each host in turn."""
-    builder = DiffBuilder().join(*(f"x@h{number}#0=i{number}" for number in range(3)))
-    builder.now += 3_600_000
+def bounce_notes(*hosts: str, protocol: str = "classic", instances: int = 1) -> tuple[DiffBuilder, list[BounceNote]]:
+    """Return a group of three, and the notes of static members that rejoin from each host in turn."""
+    builder = started(*(f"x@h{number}#0=i{number}" for number in range(3)))
     now = {number: f"x@h{number}#0=i{number}" for number in range(instances)}
     notes = []
     for incarnation, host in enumerate(hosts):
@@ -205,19 +195,22 @@ def bounces(*hosts: str, protocol: str = "classic", instances: int = 1) -> Episo
             new, at = f"x@{host}#{incarnation + 1}=i{number}", builder.now + 5_000 * (incarnation * instances + number)
             before = MemberNames("x", f"/{old.partition('@')[2].partition('#')[0]}", f"i{number}")
             names = {old: before, new: MemberNames("x", f"/{host}", f"i{number}")}
-            notes.append(
-                BounceNote(f"b{incarnation}-{number}", at, {old: new}, names, 3, protocol, "range", "consumer")
-            )
+            note_id = f"b{incarnation}-{number}"
+            notes.append(BounceNote(note_id, at, {old: new}, names, 3, protocol, "range", "consumer"))
             now[number] = new
+    return builder, notes
+
+
+def bounces(*hosts: str, **options: Any) -> Episode:
+    builder, notes = bounce_notes(*hosts, **options)
     return episodes("g", [*builder.diffs, *notes])[-1]
 
 
 def test_shared_instance_id_is_detected() -> None:
     record = bounces(*("h9", "h0") * 4)
     assert (record.kind, record.sure, record.status) == ("duplicate-instance-id", True, "storming")
-    assert record.story.startswith(
-        "Conflict of two processes with the instance id i0 (rejoined 8 times, about every 5.0 s), "
-    )
+    story = "Conflict of two processes with the instance id i0 (rejoined 8 times, about every 5.0 s), "
+    assert record.story.startswith(story)
 
 
 def test_repeated_static_rejoins_may_be_a_shared_instance_id() -> None:
@@ -238,12 +231,6 @@ def test_static_restarts_of_all_members_share_no_id() -> None:
 
 def test_rejoining_kip_848_member_shares_no_member_id() -> None:
     assert bounces(*("h0",) * 8, protocol="consumer").kind != "duplicate-instance-id"
-
-
-@pytest.mark.parametrize("reason", [CONSUMER_CLOSED_REASON, REASON_NOT_PROVIDED])
-def test_one_restart_of_a_member_is_not_a_storm(reason: str) -> None:
-    builder = started().leave("a@h1#1", reason=reason).join("a@h1#2")
-    assert (last(builder).kind, last(builder).status) == ("restart", "settled")
 
 
 def test_one_restart_and_two_requests_are_not_a_storm() -> None:

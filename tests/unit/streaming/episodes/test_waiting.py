@@ -17,12 +17,10 @@ AwaitedWait = list[tuple[str | None, str, Holding]]
 
 
 def member(name: str, assigned: list[int], **fields: Any) -> ObservedMember:
-    for share in ("target", "pending_revocation", "owned"):
-        if share in fields:
-            fields[share] = {"t": fields[share]} if fields[share] else {}
-    return ObservedMember(
-        member_id=name, topics=["t"], assigned={"t": assigned} if assigned else {}, client_id=name, **fields
-    )
+    fields["assigned"] = assigned
+    for share in {"assigned", "target", "pending_revocation", "owned"} & fields.keys():
+        fields[share] = {"t": fields[share]} if fields[share] else {}
+    return ObservedMember(member_id=name, topics=["t"], client_id=name, **fields)
 
 
 def view(*members: ObservedMember, **fields: Any) -> GroupObserved:
@@ -87,17 +85,15 @@ def test_stable_group_waits_for_nothing(state: str | None) -> None:
 
 
 def test_streams_members_are_awaited_to_give_up_tasks() -> None:
-    data = view(
-        member("a", [0], target=[0], pending_revocation=[1], member_epoch=6), group_protocol="streams", kind="streams"
-    )
+    member_a = member("a", [0], target=[0], pending_revocation=[1], member_epoch=6)
+    data = view(member_a, group_protocol="streams", kind="streams")
     assert named_wait(data) == [("a", "to give up tasks", {"t": [1]})]
 
 
 def test_polling_shows_missing_partitions_without_owners() -> None:
-    polled = Evidence(source="polling", reason="")
-    data = view(
-        member("a", [0], target=[0]), member("b", [], target=[1]), state="Assigning or Reconciling", evidence=[polled]
-    )
+    members = member("a", [0], target=[0]), member("b", [], target=[1])
+    evidence = [Evidence(source="polling", reason="")]
+    data = view(*members, state="Assigning or Reconciling", evidence=evidence)
     assert named_wait(data) == [("b", "to get partitions", {"t": [1]})]
 
 
@@ -113,9 +109,8 @@ def test_cooperative_member_with_revocations_must_rejoin() -> None:
 
 
 def test_workers_that_must_revoke_tasks_rejoin() -> None:
-    data = classic(
-        member("w", [0], pending_revocation=[1]), kind="connect", protocol="sessioned", protocol_type="connect"
-    )
+    worker = member("w", [0], pending_revocation=[1])
+    data = classic(worker, kind="connect", protocol="sessioned", protocol_type="connect")
     assert named_wait(data) == [("w", "to give up tasks and join again", {"t": [1]})]
     assert named_wait(structs.replace(data, kind=UNSET)) == []
 
