@@ -114,3 +114,8 @@ class StateMachineDriver:
             assert most, "the group never becomes stable"
             most -= 1
             self.step()
+
+
+def shares_of_p(**shares: list[int]) -> dict[str, dict[str, list[int]]]:
+    """Return an assignment of the topic ``p`` by member."""
+    return {name: {"p": share} if share else {} for name, share in shares.items()}

@@ -96,13 +96,8 @@ def test_v0_coordinator_move_forgets_a_frozen_member() -> None:
     driver.apply(vocabulary.Freeze(30_000, ("b",)))
     call = driver.state.members["b"].call
     driver.apply(vocabulary.CoordinatorFails(30_010))
-    frozen_member = driver.state.members["b"]
-    assert (frozen_member.is_member, frozen_member.owned, frozen_member.member_id, frozen_member.call) == (
-        False,
-        {},
-        "",
-        call + 1,
-    )
+    frozen = driver.state.members["b"]
+    assert (frozen.is_member, frozen.owned, frozen.member_id, frozen.call) == (False, {}, "", call + 1)
     driver.until(45_000)
     assert driver.machine.owned(driver.state) == {"a": {"p": [0, 1]}}  # the group waits for no member's session to end
     driver.apply(vocabulary.Thaw(45_000, ("b",)))
@@ -221,9 +216,8 @@ def test_partitions_of_static_member_wait_for_its_return(protocol: str, static_p
 
 
 def test_static_consumer_keeps_partitions_while_another_joins() -> None:
-    text = scenario(
-        "p: 5", *STATIC_JOINS, "at: 60000, bounce: b, down_ms: 500", "at: 60000, join: d", session_timeout_ms=10_000
-    )
+    events = "at: 60000, bounce: b, down_ms: 500", "at: 60000, join: d"
+    text = scenario("p: 5", *STATIC_JOINS, *events, session_timeout_ms=10_000)
     *_, first, second = played(text, "consumer")["rounds"]
     kept = {"owned": {"p": [2]}, "revoked": {}, "assigned": {}, "kept": {"p": [2]}}
     assert [entry["members"]["b"] for entry in (first, second)] == [kept, kept]
@@ -272,13 +266,8 @@ def test_present_member_leads_while_static_members_are_away(protocol: str, stays
 
 
 def test_connect_delay_ends_after_the_assignment_arrives() -> None:
-    delays = {
-        "scheduled_rebalance_delay_ms": 11,
-        "heartbeat_ms": 4,
-        "processing_ms": 4,
-        "initial_rebalance_delay_ms": 0,
-    }
-    driver = StateMachineDriver("connect", topics(t=8), **delays)
+    timing = {"heartbeat_ms": 4, "processing_ms": 4, "initial_rebalance_delay_ms": 0}
+    driver = StateMachineDriver("connect", topics(t=8), scheduled_rebalance_delay_ms=11, **timing)
     returning_worker = Client("e", (), "i-e")
     driver.apply(Start(0, (Client("d", ()),)))
     driver.until(100)

@@ -7,16 +7,10 @@ from streaming.records.dead_letters import TRUNCATED_HEADER, dead_letter_headers
 
 
 def test_reason_replaces_an_earlier_one_after_the_headers() -> None:
-    headers = dead_letter_headers(
-        [("x", None), ("dlt_topic", b"old")], MalformedEvent("why"), topic="m", partition=1, offset=2
-    )
-    assert headers == [
-        ("x", None),
-        ("dlt_exception", b"MalformedEvent"),
-        ("dlt_message", b"why"),
-        ("dlt_topic", b"m"),
-        ("dlt_partition", b"1"),
-        ("dlt_offset", b"2"),
+    earlier = [("x", None), ("dlt_topic", b"old")]
+    assert dead_letter_headers(earlier, MalformedEvent("why"), topic="m", partition=1, offset=2) == [
+        *(("x", None), ("dlt_exception", b"MalformedEvent"), ("dlt_message", b"why")),
+        *(("dlt_topic", b"m"), ("dlt_partition", b"1"), ("dlt_offset", b"2")),
     ]
 
 

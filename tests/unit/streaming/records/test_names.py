@@ -7,46 +7,43 @@ MEMBER_ID_A = "orders-1-3f2a9c7d-0000-0000-0000-000000000001"
 MEMBER_ID_B = "orders-1-77aa9c7d-0000-0000-0000-000000000002"
 
 
-def names(
-    client_id: str | None = None, client_host: str | None = None, group_instance_id: str | None = None
-) -> MemberNames:
-    return MemberNames(client_id=client_id, client_host=client_host, group_instance_id=group_instance_id)
-
-
 @pytest.mark.parametrize(
     ("members", "expected"),
     [
-        ({"m": names("orders", "/10.0.0.1", "i-1")}, {"m": "i-1"}),
-        ({"m": names("orders", "/10.0.0.1")}, {"m": "orders"}),
-        ({"m": names(None, "/10.0.0.1")}, {}),
-        ({"m": names("", "", "")}, {}),
+        ({"m": MemberNames("orders", "/10.0.0.1", "i-1")}, {"m": "i-1"}),
+        ({"m": MemberNames("orders", "/10.0.0.1")}, {"m": "orders"}),
+        # A static member's display name is its instance id; only other members are named by client id.
         (
-            {"a": names("orders", "/10.0.0.1"), "b": names("orders", "/10.0.0.2"), "c": names("other", "/h")},
+            {"a": MemberNames("orders", "/10.0.0.1", "i-1"), "b": MemberNames("orders", "/10.0.0.2")},
+            {"a": "i-1", "b": "orders"},
+        ),
+        ({"m": MemberNames(None, "/10.0.0.1")}, {}),
+        ({"m": MemberNames("", "", "")}, {}),
+        (
+            {
+                "a": MemberNames("orders", "/10.0.0.1"),
+                "b": MemberNames("orders", "/10.0.0.2"),
+                "c": MemberNames("other", "/h"),
+            },
             {"a": "orders (10.0.0.1)", "b": "orders (10.0.0.2)", "c": "other"},
         ),
         (
-            {MEMBER_ID_A: names("orders-1", "/10.0.0.1"), MEMBER_ID_B: names("orders-1", "/10.0.0.1")},
+            {MEMBER_ID_A: MemberNames("orders-1", "/10.0.0.1"), MEMBER_ID_B: MemberNames("orders-1", "/10.0.0.1")},
             {MEMBER_ID_A: "orders-1 (10.0.0.1, 3f2a…)", MEMBER_ID_B: "orders-1 (10.0.0.1, 77aa…)"},
         ),
         (
-            {"O4ZHelk8SVWGgq4QmbZ7bg": names("rdkafka"), "-x9ZHelk8SVWGgq4QmbZ7b": names("rdkafka")},
+            {"O4ZHelk8SVWGgq4QmbZ7bg": MemberNames("rdkafka"), "-x9ZHelk8SVWGgq4QmbZ7b": MemberNames("rdkafka")},
             {"O4ZHelk8SVWGgq4QmbZ7bg": "rdkafka (O4ZHel…)", "-x9ZHelk8SVWGgq4QmbZ7b": "rdkafka (-x9ZHe…)"},
         ),
         (
-            {"a": names("app-3f2a9c7d-0000-0000-0000-000000000001-StreamThread-1-consumer")},
+            {"a": MemberNames("app-3f2a9c7d-0000-0000-0000-000000000001-StreamThread-1-consumer")},
             {"a": "app-3f2a…-StreamThread-1-consumer"},
         ),
     ],
-    ids=["static", "client", "host-alone", "empty", "hosts", "one-host", "kip-848", "streams"],
+    ids=["static", "client", "static-and-client", "host-alone", "empty", "hosts", "one-host", "kip-848", "streams"],
 )
 def test_member_has_a_readable_display_name(members: dict[str, MemberNames], expected: dict[str, str]) -> None:
     assert display_names(members) == expected
-
-
-def test_client_id_of_a_static_member_is_not_displayed() -> None:
-    """A static member's display name is its instance id; only other members are named by client id."""
-    members = {"a": names("orders", "/10.0.0.1", "i-1"), "b": names("orders", "/10.0.0.2")}
-    assert display_names(members) == {"a": "i-1", "b": "orders"}
 
 
 @pytest.mark.parametrize(
@@ -72,8 +69,7 @@ def test_uuid_is_shortened_wherever_it_occurs() -> None:
 
 def test_member_ids_in_texts_become_display_names() -> None:
     names = {"c1": "orders", "c10": "payments"}
-    assert (
-        with_display_names("c1 and c10, not c100, c1-1 nor xc1", names) == "orders and payments, not c100, c1-1 nor xc1"
-    )
+    text = with_display_names("c1 and c10, not c100, c1-1 nor xc1", names)
+    assert text == "orders and payments, not c100, c1-1 nor xc1"
     assert with_display_names("nobody", names) == "nobody"
     assert with_display_names("c1", {"c1": r"\1"}) == r"\1"
