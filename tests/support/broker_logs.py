@@ -1,7 +1,7 @@
 """Common log layouts of brokers, and a function that reads rebalance reasons from log lines."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from streaming.collect.broker_log.group_reasons import GroupReasons
@@ -11,7 +11,7 @@ from streaming.collect.broker_log.log import BrokerLog
 LOGGED_MS = 1_714_557_600_123
 
 
-def read_lines(lines: Iterable[str]) -> GroupReasons:
+def read_lines(*lines: str) -> GroupReasons:
     """Return the rebalance reasons that the log reader finds in these lines."""
     log, reasons = BrokerLog(), GroupReasons()
     for event in [*log.read("".join(f"{line}\n" for line in lines).encode()), *log.finish()]:

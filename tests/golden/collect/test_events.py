@@ -14,7 +14,7 @@ NAMES = {"5a0scAsoRdS8Ki4XL0hedw": "t", "OKMdhzJ5TU2q1sqNLVf-kQ": "u"}
 @pytest.mark.parametrize("max_silence_ms", [None, 30_000])
 @pytest.mark.parametrize("logged", [False, True])
 def test_events_equal_the_recorded_bytes(logged: bool, max_silence_ms: int | None) -> None:
-    log = read_lines((GOLDEN / "coordinator-4.3.1.log").read_text().splitlines() if logged else ())
+    log = read_lines(*((GOLDEN / "coordinator-4.3.1.log").read_text().splitlines() if logged else ()))
     events = []
     for partition, rows in sorted(captured_records().items()):
         fold = Fold("kafka://c/__consumer_offsets", partition, NAMES.__getitem__, max_silence_ms=max_silence_ms)

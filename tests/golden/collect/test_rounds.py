@@ -9,7 +9,7 @@ from tests.support.offsets_topic import GOLDEN, captured_records
 
 
 def _diffs(group_id: str, *, logged: bool) -> list[Diff]:
-    log = read_lines((GOLDEN / "coordinator-4.3.1.log").read_text().splitlines() if logged else ())
+    log = read_lines(*((GOLDEN / "coordinator-4.3.1.log").read_text().splitlines() if logged else ()))
     rounds = []
     for number, rows in captured_records().items():
         fold = Fold("test", number, lambda topic_id: topic_id)

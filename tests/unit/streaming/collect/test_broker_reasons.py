@@ -32,16 +32,12 @@ def epoch(number: int, *evidence: Evidence) -> Event:
 
 @pytest.fixture
 def log() -> GroupReasons:
-    return read_lines(LEAVE_LINES.splitlines())
-
-
-def event_snapshot(event: Event) -> GroupObserved:
-    assert isinstance(event.data, GroupObserved)
-    return event.data
+    return read_lines(*LEAVE_LINES.splitlines())
 
 
 def find_evidence(event: Event) -> list[Evidence]:
-    return event_snapshot(event).evidence
+    assert isinstance(event.data, GroupObserved)
+    return event.data.evidence
 
 
 def test_all_snapshots_of_an_epoch_have_the_same_evidence(log: GroupReasons) -> None:
@@ -76,19 +72,13 @@ def test_lines_appended_to_a_log_are_read(tmp_path: Path) -> None:
 def test_reasons_of_broken_generations_belong_to_the_next() -> None:
     other_evidence = structs.replace(LOGGED_LEAVE, member_ids=["n"])
     log = read_lines(
-        [
-            *LEAVE_LINES.splitlines(),
-            *LEAVE_LINES.replace("Member m", "Member n").replace("epoch to 5", "epoch to 6").splitlines(),
-        ]
+        *LEAVE_LINES.splitlines(),
+        *LEAVE_LINES.replace("Member m", "Member n").replace("epoch to 5", "epoch to 6").splitlines(),
     )
-    evidence = {last: find_evidence(add_reasons(epoch(6), log, event_snapshot(epoch(last)))) for last in (6, 5, 4, 3)}
+    expected = {6: [other_evidence], 5: [other_evidence], 4: [LOGGED_LEAVE, other_evidence]}
     assert find_evidence(add_reasons(epoch(6), log)) == [other_evidence]
-    assert evidence == {
-        6: [other_evidence],
-        5: [other_evidence],
-        4: [LOGGED_LEAVE, other_evidence],
-        3: [LOGGED_LEAVE, other_evidence],
-    }
+    for last, evidence in expected.items():
+        assert find_evidence(add_reasons(epoch(6), log, epoch(last).data)) == evidence
 
 
 def test_a_log_that_is_not_understood_is_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -106,55 +96,43 @@ def test_a_log_that_is_not_understood_is_reported_once(tmp_path: Path, caplog: p
     reasons.close()
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "server.log"
+    path.write_text("one\n")
+    return path
+
+
 def read(tail: LogTail) -> bytes:
     return b"".join(tail.chunks())
 
 
-def test_log_bytes_are_read_once(tmp_path: Path) -> None:
-    log = tmp_path / "server.log"
-    log.write_text("one\ntw")
-    tail = LogTail(log)
-
-    assert read(tail) == b"one\ntw"
+def test_log_that_appears_later_is_awaited(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path.unlink()
+    tail = LogTail(path)
     assert read(tail) == b""
-    with log.open("a") as file:
-        file.write("o\nthree\n")
-    assert read(tail) == b"o\nthree\n"
-
-
-def test_log_that_appears_later_is_awaited(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    log = tmp_path / "server.log"
-    tail = LogTail(log)
-
-    assert read(tail) == b""
-    log.write_text("one\n")
+    path.write_text("one\n")
     assert read(tail) == b"one\n"
-    assert caplog.messages == [f"coordinator log {log} does not exist yet; waiting for it"]
-    LogTail(log).close()
-    assert len(caplog.messages) == 1
+    LogTail(path).close()
+    assert caplog.messages == [f"coordinator log {path} does not exist yet; waiting for it"]
 
 
-def test_rotated_log_is_read_completely(tmp_path: Path) -> None:
-    log = tmp_path / "server.log"
-    log.write_text("one\n")
-    tail = LogTail(log)
-    read(tail)
-    with log.open("a") as file:
+def test_rotated_log_is_read_completely(path: Path) -> None:
+    tail = LogTail(path)
+    assert read(tail) == b"one\n"
+    with path.open("a") as file:
         file.write("two\ncut")
-    log.rename(tmp_path / "server.log.1")
-    log.write_text("three\n")
-
+    path.rename(path.with_suffix(".1"))
+    path.write_text("three\n")
     assert read(tail) == b"two\ncut\nthree\n"
+    assert read(tail) == b""
 
 
-def test_a_truncated_log_is_read_again(tmp_path: Path) -> None:
-    log = tmp_path / "server.log"
-    log.write_text("a longer first line\n")
-    tail = LogTail(log)
+def test_a_truncated_log_is_read_again(path: Path) -> None:
+    tail = LogTail(path)
     read(tail)
-    log.write_text("short\n")
-
-    assert read(tail) == b"\nshort\n"
+    path.write_text("x\n")
+    assert read(tail) == b"\nx\n"
 
 
 def test_the_last_64_mib_of_an_existing_log_are_read_in_chunks(tmp_path: Path) -> None:
@@ -170,10 +148,8 @@ def test_the_last_64_mib_of_an_existing_log_are_read_in_chunks(tmp_path: Path) -
     assert not LogTail(tmp_path / "other.log").begins_within_line
 
 
-def test_closed_log_tail_closes_its_file(tmp_path: Path) -> None:
-    log = tmp_path / "server.log"
-    log.write_text("one\n")
-    tail = LogTail(log)
+def test_closed_log_tail_closes_its_file(path: Path) -> None:
+    tail = LogTail(path)
     file = tail._file
     assert file is not None
     assert not file.closed
@@ -182,25 +158,18 @@ def test_closed_log_tail_closes_its_file(tmp_path: Path) -> None:
     tail.close()  # the second close finds no open file
 
 
-def test_directory_is_rejected_as_log(tmp_path: Path) -> None:
-    with pytest.raises(OutsideFailure, match=r"--coordinator-log .*: Is a directory"):
-        LogTail(tmp_path)
-
-
-def test_a_fifo_and_a_device_are_refused_at_once(tmp_path: Path) -> None:
+def test_what_is_no_regular_file_is_refused_as_log(tmp_path: Path) -> None:
     fifo, link = tmp_path / "fifo", tmp_path / "link"
     os.mkfifo(fifo)
     link.symlink_to("/dev/zero")
-    for path in (fifo, link):
-        with pytest.raises(OutsideFailure, match="not a regular file"):
+    for path, message in ((tmp_path, "Is a directory"), (fifo, "not a regular file"), (link, "not a regular file")):
+        with pytest.raises(OutsideFailure, match=rf"--coordinator-log .*{message}"):
             LogTail(path)
 
 
-def test_a_fifo_that_replaces_the_log_is_refused(tmp_path: Path) -> None:
-    log = tmp_path / "server.log"
-    log.write_text("one\n")
-    tail = LogTail(log)
-    log.unlink()
-    os.mkfifo(log)
+def test_a_fifo_that_replaces_the_log_is_refused(path: Path) -> None:
+    tail = LogTail(path)
+    path.unlink()
+    os.mkfifo(path)
     with pytest.raises(OutsideFailure, match="not a regular file"):
         read(tail)

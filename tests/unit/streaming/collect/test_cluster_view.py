@@ -52,10 +52,6 @@ def test_partition_of_a_group_is_computed_as_in_kafka(group: str, partition: int
     assert coordinator_partition(group, 50) == partition
 
 
-def test_unchanged_cluster_has_no_event() -> None:
-    assert started().add_snapshot(BOTH_MEMBERS, groups(), 2000) is None
-
-
 def test_broker_stop_and_return_give_an_event_each() -> None:
     view = started()
     away = view.add_snapshot(snapshot({2}, (None, 2)), groups(), 2000)

@@ -31,15 +31,21 @@ def view(
     return GroupObserved(group_id="g", timestamp=at, members=members, group_protocol=protocol, **count)
 
 
+def owners(snapshot: GroupObserved, *commits: tuple[int, int]) -> PartitionOwners:
+    """Return the owners of the partitions of ``snapshot``, after commits (partition, time)."""
+    owners = PartitionOwners()
+    owners.observe(snapshot)
+    for partition, committed in commits:
+        owners.commit("t", partition, committed, 7)
+    return owners
+
+
 def ended(
     last_commit: int, departed_at: int, max_silence_ms: int | None = DEFAULT_SESSION_MS, **fields: Any
 ) -> tuple[str | None, str] | None:
     """Return kind and reason of the evidence about member b, which commits until ``last_commit``, then departs."""
     before, now = view(1000, {"a": [0], "b": [1]}, **fields), view(departed_at, {"a": [0, 1]}, 2, **fields)
-    holdings = PartitionOwners()
-    holdings.observe(before)
-    holdings.commit("t", 1, last_commit, 7)
-    evidence = departure_evidence(before, now, holdings, max_silence_ms)
+    evidence = departure_evidence(before, now, owners(before, (1, last_commit)), max_silence_ms)
     assert all(item.member_ids == ["b"] for item in evidence)
     return (evidence[0].kind, evidence[0].reason) if evidence else None
 
@@ -74,10 +80,7 @@ def test_idle_consumer_gives_no_evidence_of_its_departure() -> None:
     [
         (29_999, "member.left"),
         (30_000, UNSURE_CAUSE),
-        (
-            44_917,
-            UNSURE_CAUSE,
-        ),  # as observed for a killed member, whose last heartbeat was shortly before its last commit
+        (44_917, UNSURE_CAUSE),  # observed for a killed member that sent a heartbeat shortly before its last commit
         (45_100, UNSURE_CAUSE),
         (500_000, UNSURE_CAUSE),
     ],
@@ -113,11 +116,7 @@ def test_member_with_partitions_to_release_may_be_fenced() -> None:
 
 def test_departure_evidence_uses_the_latest_commit() -> None:
     before, now = view(1000, {"b": [0, 1, 2]}), view(20_000, {}, 2)
-    holdings = PartitionOwners()
-    holdings.observe(before)
-    for partition, committed in ((0, 19_000), (1, 3000), (2, 12_000)):
-        holdings.commit("t", partition, committed, 7)
-
+    holdings = owners(before, (0, 19_000), (1, 3000), (2, 12_000))
     assert holdings.last_commit(before.members[0]) == 19_000
     assert [item.kind for item in departure_evidence(before, now, holdings, None)] == ["member.left"]
 
@@ -131,6 +130,9 @@ def test_last_commit_counts_only_the_owned_partitions() -> None:
     holdings.commit("t", 0, 999, 7)  # commit by the partition's previous owner
     assert holdings.last_commit(a) is None
     holdings.commit("t", 0, 1500, 7)
+    holdings.commit("t", 0, None)  # a tombstone is not a commit
+    assert holdings.last_commit(a) is None
+    holdings.commit("t", 0, 1500, 7)
     holdings.observe(view(2000, {"a": [0]}, 2))  # member a keeps partition 0
     assert holdings.last_commit(a) == 1500
     holdings.observe(view(3000, {"b": [0]}, 3))  # partition 0 moves to member b
@@ -138,31 +140,16 @@ def test_last_commit_counts_only_the_owned_partitions() -> None:
     assert holdings.last_commit(a) is None
 
 
-def test_offset_tombstone_is_not_a_commit() -> None:
-    holdings = PartitionOwners()
-    holdings.observe(view(1000, {"a": [0]}))
-    holdings.commit("t", 0, 1500, 7)
-    holdings.commit("t", 0, None)
-
-    assert holdings.last_commit(view(1000, {"a": [0]}).members[0]) is None
-
-
 def test_unread_generation_in_between_is_not_evidence() -> None:
-    before, holdings = view(1000, {"b": [0]}), PartitionOwners()
-    holdings.observe(before)
-    holdings.commit("t", 0, 2000, 7)
-
+    before = view(1000, {"b": [0]})
+    holdings = owners(before, (0, 2000))
     assert departure_evidence(before, view(2500, {}, 3), holdings, None) == []
     assert len(departure_evidence(before, view(2500, {}, 2), holdings, None)) == 1
 
 
 def test_static_member_with_a_new_id_has_not_left() -> None:
-    before = view(1000, {"b-1": [0]}, group_instance_id="i")
-    holdings = PartitionOwners()
-    holdings.observe(before)
-    holdings.commit("t", 0, 2000, 7)
-
-    assert departure_evidence(before, view(3000, {"b-2": [0]}, 2, group_instance_id="i"), holdings, None) == []
+    before, now = (view(1000 * n, {f"b-{n}": [0]}, n, group_instance_id="i") for n in (1, 2))
+    assert departure_evidence(before, now, owners(before, (0, 1500)), None) == []
 
 
 def test_broker_evidence_precedes_commit_evidence() -> None:
@@ -177,13 +164,8 @@ def test_broker_evidence_precedes_commit_evidence() -> None:
 
 def test_commits_give_no_evidence_about_streams_tasks() -> None:
     member = ObservedMember(member_id="m", topics=["t"], assigned={"0": [0]})
-    view = GroupObserved(
-        group_id="g", timestamp=1, members=[member], group_epoch=1, group_protocol="streams", kind="streams"
-    )
-    holdings = PartitionOwners()
-    holdings.observe(view)
+    holdings = owners(GroupObserved(group_id="g", timestamp=1, members=[member], group_epoch=1, group_protocol="streams"))
     holdings.commit("0", 0, 5, 7)
-
     assert holdings.last_commit(member) is None
 
 

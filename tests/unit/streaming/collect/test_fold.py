@@ -45,16 +45,6 @@ def observed(item: Outcome) -> GroupObserved:
     return item.event.data
 
 
-def test_events_are_equal_wherever_reading_stops() -> None:
-    rows = log.captured_records()[4]
-    whole = fold(rows)
-    for stop in range(0, len(rows), 7):
-        fold_under_test, before = stopped(rows, stop)
-        after = [item for row in rows[stop:] for item in fold_under_test.add(row)] + fold_under_test.settle()
-        assert before + after == whole
-        assert before == whole[: len(before)]
-
-
 def test_resumed_fold_repeats_and_loses_no_event() -> None:
     rows = log.captured_records()[4]
     whole = fold(rows)
@@ -264,10 +254,6 @@ def test_repeated_snapshot_of_an_epoch_group_is_published_once() -> None:
     assert [event.id for event in events(fold([epoch, again]))] == ["4:1"]
 
 
-def set_leader_epoch(row: RawRecord, epoch: int) -> RawRecord:
-    return row._replace(leader_epoch=epoch)
-
-
 def test_superseded_first_generation_is_of_a_new_group() -> None:
     share = {"m1": {"t": [0]}}
     empty = generation(1, 0, {})
@@ -290,13 +276,11 @@ def test_superseded_first_generation_is_of_a_new_group() -> None:
     ],
 )
 def test_new_partition_leader_is_reported(epochs: tuple[int, ...], at: int, *, moved: bool) -> None:
-    fold_under_test = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__)
-    first, third, second = epochs
-    outcomes = fold_under_test.add(set_leader_epoch(generation(1, 1, {"m1": {"t": [0]}}, at=1000), first))
-    outcomes += fold_under_test.add(
-        set_leader_epoch(generation(2, 1, {}, at=2000)._replace(key=log.group_key("h")), third)
-    )
-    outcomes += fold_under_test.add(set_leader_epoch(generation(3, 2, {"m2": {"t": [0]}}, at=2000 + at), second))
-    outcomes += fold_under_test.settle()
+    rows = [
+        generation(1, 1, {"m1": {"t": [0]}}, at=1000),
+        generation(2, 1, {}, at=2000)._replace(key=log.group_key("h")),
+        generation(3, 2, {"m2": {"t": [0]}}, at=2000 + at),
+    ]
+    outcomes = fold([row._replace(leader_epoch=epoch) for row, epoch in zip(rows, epochs, strict=True)])
     kinds = [item.kind for item in observed(outcomes[-1]).evidence]
     assert (COORDINATOR_MOVED in kinds) is moved

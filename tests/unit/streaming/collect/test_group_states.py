@@ -86,7 +86,6 @@ def test_groups_of_all_brokers_with_members_of_classic_ones(client: type[AdminCl
 
 
 def test_stable_cluster_costs_one_request_per_broker(client: type[AdminClient]) -> None:
-    client.groups = {1: [], 2: []}
     with states() as listed:
         listing(listed, 4)
     assert client.requests[2:8] == [("list", 1), ("list", 2)] * 3

@@ -71,11 +71,8 @@ def test_a_collector_reconnects_until_it_is_stopped(times: int) -> None:
         (KafkaError.CLUSTER_AUTHORIZATION_FAILED, NoPermission, "cluster memory:1: x"),
     ],
 )
-def test_a_client_error_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, code: int, error: type[Exception], message: str
-) -> None:
-    MemoryKafka(monkeypatch)
-
+@pytest.mark.usefixtures("kafka")
+def test_a_client_error_is_one_line(code: int, error: type[Exception], message: str) -> None:
     def collect() -> None:
         raise KafkaException(KafkaError(code, "x"))
 
@@ -86,8 +83,8 @@ def test_a_client_error_is_one_line(
 @pytest.mark.parametrize(
     "error", [ClusterUnavailable("no answer"), KafkaException(KafkaError(KafkaError._TIMED_OUT, "Local: Timed out"))]
 )
-def test_running_collector_waits_for_an_absent_cluster(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    MemoryKafka(monkeypatch)
+@pytest.mark.usefixtures("kafka")
+def test_running_collector_waits_for_an_absent_cluster(error: Exception) -> None:
     stop, begun = threading.Event(), list[None]()
 
     def collect() -> None:
@@ -106,11 +103,10 @@ TOPIC = SETTINGS.topics.membership
 
 def run_three_checks(watch: MembershipTopicWatch, start: float) -> list[bool]:
     """Return whether three consecutive checks, 10 s apart, report that the membership topic was recreated."""
-    return [watch.is_recreated(start), watch.is_recreated(start + 10), watch.is_recreated(start + 20)]
+    return [watch.is_recreated(start + seconds) for seconds in (0, 10, 20)]
 
 
-def test_a_recreated_topic_is_reported(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    kafka = MemoryKafka(monkeypatch)
+def test_a_recreated_topic_is_reported(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     kafka.create(TOPIC)
     watch = MembershipTopicWatch(SETTINGS)
     assert run_three_checks(watch, 0) == [False] * 3
@@ -121,8 +117,7 @@ def test_a_recreated_topic_is_reported(monkeypatch: pytest.MonkeyPatch, caplog: 
     assert caplog.messages[:1] == [f"topic {TOPIC} was created again: its groups get new partition counts"]
 
 
-def test_a_topic_that_did_not_exist_is_not_recreated(monkeypatch: pytest.MonkeyPatch) -> None:
-    kafka = MemoryKafka(monkeypatch)
+def test_a_topic_that_did_not_exist_is_not_recreated(kafka: MemoryKafka) -> None:
     watch = MembershipTopicWatch(SETTINGS)
     kafka.create(TOPIC)
     assert run_three_checks(watch, 0) == [False] * 3

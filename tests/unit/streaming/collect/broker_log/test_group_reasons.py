@@ -4,70 +4,12 @@ import pytest
 
 from streaming.collect.broker_log import group_reasons
 from streaming.collect.broker_log.group_reasons import GroupReasons
-from streaming.episodes.reasons import application_reasons
 from streaming.records.events import Evidence
 from tests.support.broker_logs import read_lines
 
 
-def read(*lines: str) -> GroupReasons:
-    return read_lines(lines)
-
-
-def test_older_coordinator_log_line_names_the_fenced_member() -> None:
-    log = read(
-        "[2024-05-01 10:00:00,123] INFO [GroupCoordinator 1]: Preparing to rebalance group my group in state "
-        "PreparingRebalance with old generation 41 (__consumer_offsets-7) (reason: removing member "
-        "c-1 on heartbeat expiration) (kafka.coordinator.group.GroupCoordinator)"
-    )
-
-    (item,) = log.evidence("my group", 42)
-    reason = "removing member c-1 on heartbeat expiration"
-    assert item == Evidence(source="coordinator-log", reason=reason, member_ids=["c-1"], kind="member.fenced")
-
-
-def test_members_of_one_leave_request_keep_their_client_reason() -> None:
-    log = read(
-        "[Group g] Member a has left group through explicit `LeaveGroup` request; client reason: the consumer is "
-        "being closed",
-        "Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: explicit "
-        "`LeaveGroup` request for (a, b) members.).",
-        "Stabilized group g generation 2 with 1 members.",
-    )
-
-    assert [(item.kind, item.member_ids, item.reason) for item in log.evidence("g", 2)] == [
-        ("member.left", ["a"], "explicit `LeaveGroup` request; client reason: the consumer is being closed"),
-        ("member.left", ["a", "b"], "explicit `LeaveGroup` request for (a, b) members."),
-    ]
-
-
-def test_leave_request_of_removed_members_adds_no_evidence() -> None:
-    log = read(
-        "[Group g] Member a has left group through explicit `LeaveGroup` request; client reason: done",
-        "[Group g] Member b has left group through explicit `LeaveGroup` request; client reason: done",
-        "Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: explicit "
-        "`LeaveGroup` request for (a, b) members.).",
-        "Stabilized group g generation 2 with 1 members.",
-    )
-
-    assert [(item.kind, item.member_ids) for item in log.evidence("g", 2)] == [
-        ("member.left", ["a"]),
-        ("member.left", ["b"]),
-    ]
-
-
-def test_reason_belongs_to_one_generation_only() -> None:
-    log = read(
-        "Member a in group g has failed, removing it from the group.",
-        "Group g with generation 2 is now empty.",
-        "Stabilized group g generation 3 with 1 members.",
-    )
-
-    assert [item.kind for item in log.evidence("g", 2)] == ["member.fenced"]
-    assert log.evidence("g", 3) == []
-
-
 def test_grown_topic_is_the_reason_of_the_leaders_rejoin() -> None:
-    log = read(
+    log = read_lines(
         "Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: Leader a "
         "re-joining group during Stable; client reason: cached metadata has changed from (version1: {t=[0]}) at "
         "the beginning of the rebalance to (version2: {t=[0, 1]}))."
@@ -76,16 +18,29 @@ def test_grown_topic_is_the_reason_of_the_leaders_rejoin() -> None:
     assert [item.kind for item in log.evidence("g", 2)] == ["topic.partitions_changed"]
 
 
-def test_unrelated_lines_are_skipped() -> None:
-    log = read("INFO Loading group metadata", "", "Group of something else", "[GroupId g] something new")
+_REQUESTED_LEAVE = "Member {} has left group through explicit `LeaveGroup` request; client reason: done"
 
-    assert log.evidence("g", 1) == []
+
+@pytest.mark.parametrize(("with_client_reason", "expected"), [("a", [["a"], ["a", "b"]]), ("ab", [["a"], ["b"]])])
+def test_leave_request_is_evidence_of_members_without_a_reason(
+    with_client_reason: str, expected: list[list[str]]
+) -> None:
+    evidence = read_lines(
+        *(f"[Group g] {_REQUESTED_LEAVE.format(member)}" for member in with_client_reason),
+        "Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: explicit "
+        "`LeaveGroup` request for (a, b) members.).",
+        "Stabilized group g generation 2 with 1 members.",
+    ).evidence("g", 2)
+
+    assert [item.member_ids for item in evidence] == expected
+    assert {item.kind for item in evidence} == {"member.left"}
+    assert evidence[0].reason == "explicit `LeaveGroup` request; client reason: done"
 
 
 @pytest.mark.parametrize(("length", "kinds"), [(500, ["member.joined"]), (501, [])])
 def test_implausible_member_ids_are_not_matched(length: int, kinds: list[str]) -> None:
     group = "g" * length
-    log = read(
+    log = read_lines(
         f"[GroupId {group}] Member m joins the consumer group using the consumer protocol.",
         f"[GroupId {group}] Bumped group epoch to 2 with metadata hash 1.",
     )
@@ -94,7 +49,7 @@ def test_implausible_member_ids_are_not_matched(length: int, kinds: list[str]) -
 
 
 def test_reason_without_a_member_gives_evidence_without_members() -> None:
-    log = read(
+    log = read_lines(
         "Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: something new)."
     )
 
@@ -119,7 +74,7 @@ def epochs(*groups: str) -> list[str]:
 
 
 def test_fence_has_the_later_reason_and_leave_the_earlier_one() -> None:
-    log = read(
+    log = read_lines(
         "Member m in group g has failed, removing it from the group.",
         "[Group g] Member n has left group through explicit `LeaveGroup` request; client reason: done",
         _PREPARING.format("removing member m on heartbeat expiration."),
@@ -133,14 +88,14 @@ def test_fence_has_the_later_reason_and_leave_the_earlier_one() -> None:
 
 def test_oldest_generations_lose_their_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_reasons, "_MAX_REMEMBERED_PHASES", 2)
-    log = read(*epochs("a", "b", "c"))
+    log = read_lines(*epochs("a", "b", "c"))
     assert [bool(log.evidence(group, 5)) for group in ("a", "b", "c")] == [False, True, True]
 
 
 def test_only_the_newest_pending_lines_become_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_reasons, "_MAX_PENDING_EVIDENCE", 2)
     lines = [f"[GroupId g] Member m{number} left the consumer group." for number in range(4)]
-    items = read(*lines, "[GroupId g] Bumped group epoch to 5.").evidence("g", 5)
+    items = read_lines(*lines, "[GroupId g] Bumped group epoch to 5.").evidence("g", 5)
     assert [(item.kind, item.member_ids) for item in items] == [("member.left", ["m2"]), ("member.left", ["m3"])]
 
 
@@ -150,7 +105,7 @@ def causes(log: GroupReasons, first: int, last: int) -> list[list[tuple[str | No
 
 
 def test_share_group_leave_belongs_to_the_next_epoch() -> None:
-    log = read(
+    log = read_lines(
         "[GroupId g] Member a joins the share group using the share protocol.",
         "[GroupId g] Bumped group epoch to 2 with metadata hash 1.",
         "[GroupId g] Member b joins the share group using the share protocol.",
@@ -171,7 +126,7 @@ def test_share_group_leave_belongs_to_the_next_epoch() -> None:
 
 
 def test_streams_group_joins_and_leaves_belong_to_their_epoch() -> None:
-    log = read(
+    log = read_lines(
         "[GroupId g][MemberId a] Member joins the streams group.",
         "[GroupId g][MemberId a] Bumped streams group epoch to 2 with metadata hash 1 and validated topic epoch 0.",
         "[GroupId g][MemberId b] Member joins the streams group.",
@@ -188,14 +143,8 @@ def test_streams_group_joins_and_leaves_belong_to_their_epoch() -> None:
     ]
 
 
-def test_leave_logged_before_an_epoch_belongs_to_the_next_epoch() -> None:
-    log = read("[GroupId g] Member a left the share group.", "[GroupId g] Bumped group epoch to 9.")
-
-    assert [item.kind for item in log.evidence("g", 9)] == ["member.left"]
-
-
 def test_all_unclear_reasons_that_name_a_member_are_kept() -> None:
-    log = read(
+    log = read_lines(
         *(
             "Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
             f"(reason: Updating metadata for member a {why})."
@@ -222,7 +171,9 @@ _STABILIZED_LINE = f"{_PREFIX}Stabilized group g generation 2 with 2 members."
 
 
 def test_coordinator_move_voids_the_rebalance_under_way() -> None:
-    (item,) = read(_JOIN_LINE, _LOAD_LINE, _LEADER_REJOIN_LINE.format("Disconnect"), _STABILIZED_LINE).evidence("g", 2)
+    (item,) = read_lines(_JOIN_LINE, _LOAD_LINE, _LEADER_REJOIN_LINE.format("Disconnect"), _STABILIZED_LINE).evidence(
+        "g", 2
+    )
     assert (item.kind, item.member_ids) == ("coordinator.moved", [])
     assert "rebalance failed due to DisconnectException" in item.reason
 
@@ -241,7 +192,7 @@ def test_coordinator_move_voids_the_rebalance_under_way() -> None:
     ],
 )
 def test_coordinator_move_is_not_the_reason_of_a_rebalance(lines: tuple[str, ...]) -> None:
-    assert [item.kind for item in read(*lines).evidence("g", 2)] == [None]
+    assert [item.kind for item in read_lines(*lines).evidence("g", 2)] == [None]
 
 
 def _line_at(seconds: int, line: str) -> str:
@@ -256,7 +207,7 @@ def test_sessions_expired_after_coordinator_move_have_that_cause(seconds: int, *
         "(reason: removing member a-1 on heartbeat expiration)."
     )
     lines = [_line_at(0, _LOAD_LINE), *(_line_at(seconds, line) for line in (failed, expired_lines, _STABILIZED_LINE))]
-    kinds = [item.kind for item in read(*lines).evidence("g", 2)]
+    kinds = [item.kind for item in read_lines(*lines).evidence("g", 2)]
     assert kinds.count("member.fenced") == 1
     assert ("coordinator.moved" in kinds) is moved
 
@@ -264,7 +215,7 @@ def test_sessions_expired_after_coordinator_move_have_that_cause(seconds: int, *
 def test_coordinator_move_is_reported_once_for_one_generation() -> None:
     later = _STABILIZED_LINE.replace("generation 2", "generation 3")
     joins = _JOIN_LINE.replace("old generation 1", "old generation 2")
-    log = read(
+    log = read_lines(
         *(
             _line_at(place, line)
             for place, line in enumerate((_LOAD_LINE, _JOIN_LINE, _JOIN_LINE, _STABILIZED_LINE, joins, later))
@@ -272,13 +223,3 @@ def test_coordinator_move_is_reported_once_for_one_generation() -> None:
     )
     assert [item.kind for item in log.evidence("g", 2)].count("coordinator.moved") == 1
     assert "coordinator.moved" not in [item.kind for item in log.evidence("g", 3)]
-
-
-def test_story_quotes_the_reason_of_the_application() -> None:
-    line = (
-        f"{_PREFIX}Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
-        "(reason: Leader a-1 re-joining group during Stable; client reason: app asked)."
-    )
-    items = read(line, _STABILIZED_LINE).evidence("g", 2)
-    assert application_reasons(items) == ["app asked"]
-    assert [item.member_ids for item in items] == [["a-1"]]

@@ -69,12 +69,6 @@ def scan_lines(scanner: LineScanner, chunk: bytes) -> list[str]:
     return [line for _, line in scanner.scan(chunk)]
 
 
-def test_only_possible_coordinator_lines_are_returned() -> None:
-    scanner = LineScanner()
-    assert scan_lines(scanner, b"\none\na group\nthree\n[GroupId g]\n") == ["a group", "[GroupId g]"]
-    assert (scanner.read, scanner.first) == (5, "one")
-
-
 def test_lines_split_over_chunks_are_read_whole() -> None:
     text = "".join(f"group {number} é\nother {number}\n" * (number % 3) for number in range(200)).encode()
     rng = random.Random(7)

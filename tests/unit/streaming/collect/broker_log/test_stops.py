@@ -32,12 +32,15 @@ def assigned(at: str) -> str:
     return line(at, "Assignment received from leader m-1 for group g for generation 5. The group has 2 members.")
 
 
+PHASES = prepare_line("01,000"), stabilized_line("04,900"), assigned("05,000")
+
+
 def remove_timestamp(text: str) -> str:
     return text.partition("] ")[2]
 
 
 def stop(*lines: str, record: int = 5_010, group: str = "g", number: int = 5) -> Stop | None:
-    stops = read_lines(lines).phases.stops(group, number, MINUTE_START_MS + record)
+    stops = read_lines(*lines).phases.stops(group, number, MINUTE_START_MS + record)
     return None if stops is None or stops.eager == Stop() else stops.eager
 
 
@@ -52,8 +55,7 @@ def test_recorded_coordinator_log_gives_the_stop_bounds() -> None:
 
 @pytest.mark.parametrize("zone", [0, 3_600_000, -12_600_000, 20_700_000])
 def test_log_time_zone_does_not_matter(zone: int) -> None:
-    lines = prepare_line("01,000"), stabilized_line("04,900"), assigned("05,000")
-    assert stop(*lines, record=5_010 + zone) == Stop(
+    assert stop(*PHASES, record=5_010 + zone) == Stop(
         stopped_after=MINUTE_START_MS + zone + 1_000, stopped_before=MINUTE_START_MS + zone + 4_900
     )
 
@@ -93,9 +95,8 @@ def test_generation_without_logged_phases_has_no_bounds(lines: tuple[str, ...]) 
 
 
 def test_lines_of_other_generations_are_not_evidence() -> None:
-    lines = prepare_line("01,000"), stabilized_line("04,900"), assigned("05,000")
-    assert stop(*lines, record=6_001) is None
-    assert stop(*lines, number=6) is None
+    assert stop(*PHASES, record=6_001) is None
+    assert stop(*PHASES, number=6) is None
 
 
 REVOKED = "Member m-1 joining group during Stable; client reason: need to revoke partitions and re-join"
@@ -122,7 +123,7 @@ def left(client_reason: str) -> str:
     ],
 )
 def test_member_has_stopped_when_it_requests_a_join_or_leave(lines: tuple[str, ...], stopped: dict[str, int]) -> None:
-    stops = read_lines((*lines, assigned("05,000"))).phases.stops("g", 5, MINUTE_START_MS + 5_010)
+    stops = read_lines(*lines, assigned("05,000")).phases.stops("g", 5, MINUTE_START_MS + 5_010)
     assert stops is not None
     assert stops.stopped_before == stopped
 
@@ -136,7 +137,7 @@ def test_stop_lists_the_partitions_that_a_member_revoked(
 ) -> None:
     previous = snapshot(protocol, 4, assigned={"t": [0]}, owned={"t": [0, 1, 2]})
     now = Event("s", "i", snapshot(protocol, 5, assigned={"t": [0]}, owned=expected_owned))
-    event = stop_event(now, read_lines((prepare_line("01,000", REVOKED), assigned("05,000"))), previous)
+    event = stop_event(now, read_lines(prepare_line("01,000", REVOKED), assigned("05,000")), previous)
     assert event is not None
     assert event.data == PartitionsStopped(
         group_id="g",
@@ -160,21 +161,18 @@ def snapshot(protocol: str, generation: int, *, assigned: Holding, owned: Holdin
 
 
 def test_join_phases_of_two_generations_are_separate() -> None:
-    lines = prepare_line("01,000"), stabilized_line("04,900"), assigned("05,000")
-    assert stop(*lines, assigned("06,000")) == stop(*lines)
+    assert stop(*PHASES, assigned("06,000")) == stop(*PHASES)
 
 
 def test_stop_bounds_apply_only_to_the_record_after_their_phase() -> None:
-    log = read_lines((prepare_line("01,000"), stabilized_line("04,900"), assigned("05,000")))
+    log = read_lines(*PHASES)
     assert log.phases.stops("g", 5, MINUTE_START_MS + 65_010) is None
     assert log.phases.stops("g", 5, MINUTE_START_MS + 5_010) is not None
     assert log.phases.stops("g", 5, MINUTE_START_MS + 5_020) is None
 
 
 def test_log_times_without_ms_bound_a_stop_by_whole_seconds() -> None:
-    lines = [
-        text.replace(",000]", "]").replace(",900]", "]") for text in (prepare_line("01,000"), stabilized_line("04,900"))
-    ]
-    assert stop(*lines, assigned("05,000").replace(",000]", "]"), record=5_990) == Stop(
+    lines = [line.replace(",000]", "]").replace(",900]", "]") for line in PHASES]
+    assert stop(*lines, record=5_990) == Stop(
         stopped_after=MINUTE_START_MS + 1_000, stopped_before=MINUTE_START_MS + 4_999
     )

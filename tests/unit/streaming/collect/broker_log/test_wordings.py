@@ -7,20 +7,18 @@ from streaming.records.events import UNDELIVERED
 from tests.support.broker_logs import read_lines
 
 
-def read(*lines: str) -> GroupReasons:
-    return read_lines(lines)
-
-
 def prepare_line(old: int, reason: str) -> str:
     start = "Preparing to rebalance group g in state PreparingRebalance with old generation"
     return f"{start} {old} (__consumer_offsets-7) (reason: {reason})"
 
 
-def scala_log_lines(*messages: str) -> list[str]:
-    return [
-        f"[2024-05-01 10:00:00,123] INFO [GroupCoordinator 1]: {message} (kafka.coordinator.group.GroupCoordinator)"
-        for message in messages
-    ]
+def read_scala_log(*messages: str) -> GroupReasons:
+    return read_lines(
+        *(
+            f"[2024-05-01 10:00:00,123] INFO [GroupCoordinator 1]: {message} (kafka.coordinator.group.GroupCoordinator)"
+            for message in messages
+        )
+    )
 
 
 def kinds(log: GroupReasons, number: int) -> list[tuple[str | None, list[str]]]:
@@ -28,30 +26,26 @@ def kinds(log: GroupReasons, number: int) -> list[tuple[str | None, list[str]]]:
 
 
 def test_kafka_2_0_clears_reasons_at_each_generation() -> None:
-    log = read(
-        *scala_log_lines(
-            "Member c-1 in group g has failed, removing it from the group",
-            "Preparing to rebalance group g with old generation 16 (__consumer_offsets-7)",
-            "Stabilized group g generation 17 (__consumer_offsets-7)",
-            "Assignment received from leader for group g for generation 17",
-            "Preparing to rebalance group g with old generation 17 (__consumer_offsets-7)",
-            "Stabilized group g generation 18 (__consumer_offsets-7)",
-        )
+    log = read_scala_log(
+        "Member c-1 in group g has failed, removing it from the group",
+        "Preparing to rebalance group g with old generation 16 (__consumer_offsets-7)",
+        "Stabilized group g generation 17 (__consumer_offsets-7)",
+        "Assignment received from leader for group g for generation 17",
+        "Preparing to rebalance group g with old generation 17 (__consumer_offsets-7)",
+        "Stabilized group g generation 18 (__consumer_offsets-7)",
     )
     assert (kinds(log, 17), kinds(log, 18)) == ([("member.fenced", ["c-1"])], [])
 
 
 def test_kafka_2_4_names_leaver_and_reason_of_the_leaders_rejoin() -> None:
-    log = read(
-        *scala_log_lines(
-            "Member[group.instance.id None, member.id c-b] in group g has left, removing it from the group",
-            prepare_line(16, "removing member c-b on LeaveGroup"),
-            "Stabilized group g generation 17 (__consumer_offsets-7)",
-            prepare_line(17, "Adding new member c-c with group instanceid None"),
-            "Stabilized group g generation 18 (__consumer_offsets-7)",
-            prepare_line(18, "leader c-a re-joining group during Stable"),
-            "Stabilized group g generation 19 (__consumer_offsets-7)",
-        )
+    log = read_scala_log(
+        "Member[group.instance.id None, member.id c-b] in group g has left, removing it from the group",
+        prepare_line(16, "removing member c-b on LeaveGroup"),
+        "Stabilized group g generation 17 (__consumer_offsets-7)",
+        prepare_line(17, "Adding new member c-c with group instanceid None"),
+        "Stabilized group g generation 18 (__consumer_offsets-7)",
+        prepare_line(18, "leader c-a re-joining group during Stable"),
+        "Stabilized group g generation 19 (__consumer_offsets-7)",
     )
     assert [kinds(log, number) for number in (17, 18, 19)] == [
         [("member.left", ["c-b"])],
@@ -78,18 +72,16 @@ def remove_line(member: str, reason: str, old: int) -> str:
 def test_kafka_3_3_logs_a_leave_after_the_next_generation() -> None:
     """GroupCoordinator.scala logs a leave once the group is empty or the remaining members have rejoined."""
     closed, poll_timeout_reason = "the consumer is being closed", "consumer poll timeout has expired."
-    log = read(
-        *scala_log_lines(
-            remove_line("a", poll_timeout_reason, 16),
-            left("a", poll_timeout_reason),
-            "Stabilized group g generation 17 (__consumer_offsets-7) with 2 members",
-            left("b", closed),
-            remove_line("c", closed, 17),
-            "Group g with generation 18 is now empty (__consumer_offsets-7)",
-            left("c", closed),
-            prepare_line(18, "Adding new member d with group instance id None; client reason: not provided"),
-            "Stabilized group g generation 19 (__consumer_offsets-7) with 1 members",
-        )
+    log = read_scala_log(
+        remove_line("a", poll_timeout_reason, 16),
+        left("a", poll_timeout_reason),
+        "Stabilized group g generation 17 (__consumer_offsets-7) with 2 members",
+        left("b", closed),
+        remove_line("c", closed, 17),
+        "Group g with generation 18 is now empty (__consumer_offsets-7)",
+        left("c", closed),
+        prepare_line(18, "Adding new member d with group instance id None; client reason: not provided"),
+        "Stabilized group g generation 19 (__consumer_offsets-7) with 1 members",
     )
     assert [kinds(log, number) for number in (17, 18, 19)] == [
         [("member.left", ["a"]), ("member.left", ["b"])],
@@ -100,18 +92,16 @@ def test_kafka_3_3_logs_a_leave_after_the_next_generation() -> None:
 
 
 def test_reasons_belong_to_one_generation_without_its_line() -> None:
-    log = read(
-        *scala_log_lines(
-            remove_line("a", "done", 16),
-            remove_line("b", "done", 17),
-            "Stabilized group g generation 18 (__consumer_offsets-7) with 1 members",
-        )
+    log = read_scala_log(
+        remove_line("a", "done", 16),
+        remove_line("b", "done", 17),
+        "Stabilized group g generation 18 (__consumer_offsets-7) with 1 members",
     )
     assert [kinds(log, number) for number in (17, 18)] == [[("member.left", ["a"])], [("member.left", ["b"])]]
 
 
 def test_a_classic_member_that_follows_an_epoch_has_not_joined() -> None:
-    log = read(
+    log = read_lines(
         "[GroupId g] Converted the classic group to a consumer group.",
         "[GroupId g] Member new joins the consumer group using the consumer protocol.",
         "[GroupId g] Bumped group epoch to 5 with metadata hash 1.",
@@ -127,7 +117,7 @@ def test_a_classic_member_that_follows_an_epoch_has_not_joined() -> None:
 
 
 def test_a_static_member_that_is_away_has_not_left() -> None:
-    log = read(
+    log = read_lines(
         "[GroupId g] Static member m with instance id i temporarily left the consumer group.",
         "[GroupId g] Static member with instance id i re-joins the consumer group using the consumer protocol. "
         "Created a new member n to replace the existing member m.",
@@ -144,33 +134,31 @@ def test_a_static_member_that_stays_away_has_left() -> None:
         "[GroupId g] Static member with instance id i re-joins the consumer group using the consumer protocol. "
         "Created a new member n to replace the existing member m."
     )
-    gone = read(away, fenced.format("m"), "[GroupId g] Bumped group epoch to 9.")
+    gone = read_lines(away, fenced.format("m"), "[GroupId g] Bumped group epoch to 9.")
     assert [(item.kind, item.reason) for item in gone.evidence("g", 9)] == [
         ("member.left", "temporarily left the group, fenced from the group because its session expired.")
     ]
-    events_of_crash = read(away, back, fenced.format("n"), "[GroupId g] Bumped group epoch to 9.")
+    events_of_crash = read_lines(away, back, fenced.format("n"), "[GroupId g] Bumped group epoch to 9.")
     assert kinds(events_of_crash, 9) == [("member.fenced", ["n"])]
 
 
 def test_client_text_naming_another_group_is_ignored() -> None:
     reason = "Stabilized group victim generation 7 (__consumer_offsets-7) with 1 members"
-    log = read(*scala_log_lines(left("evil", f"[GroupId victim] Member x left the consumer group. {reason}")))
+    log = read_scala_log(left("evil", f"[GroupId victim] Member x left the consumer group. {reason}"))
     assert log.evidence("victim", 7) == []
     assert not log._evidence_by_round
 
 
 def test_old_coordinator_load_voids_the_rebalance_under_way() -> None:
-    log = read(
-        *scala_log_lines(
-            "Member m in group g has failed, removing it from the group",
-            "Loading group metadata for g with generation 16",
-            prepare_line(
-                16,
-                "Updating metadata for member a during Stable; client reason: rebalance failed due to "
-                "NotCoordinatorException",
-            ),
-            "Stabilized group g generation 17 (__consumer_offsets-7) with 2 members",
-        )
+    log = read_scala_log(
+        "Member m in group g has failed, removing it from the group",
+        "Loading group metadata for g with generation 16",
+        prepare_line(
+            16,
+            "Updating metadata for member a during Stable; client reason: rebalance failed due to "
+            "NotCoordinatorException",
+        ),
+        "Stabilized group g generation 17 (__consumer_offsets-7) with 2 members",
     )
     assert kinds(log, 17) == [("coordinator.moved", [])]
 
@@ -192,9 +180,7 @@ def test_old_coordinator_load_voids_the_rebalance_under_way() -> None:
 )
 def test_failed_appends_name_their_generation(log_template: str) -> None:
     """The log line names the leader, which did not cause the failed append."""
-    log = read(
-        *scala_log_lines(prepare_line(16, log_template), "Stabilized group g generation 17 (__consumer_offsets-7)")
-    )
+    log = read_scala_log(prepare_line(16, log_template), "Stabilized group g generation 17 (__consumer_offsets-7)")
     (item,) = log.evidence("g", 17)
     assert (item.kind, item.generation, item.member_ids) == (UNDELIVERED, 16, [])
     assert item.reason == f"generation 16 was not delivered: {log_template}"

@@ -31,19 +31,13 @@ SESSIONED_WORKER_METADATA = bytes.fromhex(
 )
 
 
-def test_eager_connect_worker_metadata_is_decoded() -> None:
+def test_metadata_of_connect_workers_is_decoded() -> None:
     assert read_worker(EAGER_WORKER_METADATA, "default") == {"endpoint": "http://127.0.0.1:8046/", "owned": {}}
-
-
-def test_incremental_worker_lists_tasks_and_connector() -> None:
     assert read_worker(SESSIONED_WORKER_METADATA, "sessioned") == {
         "endpoint": "http://127.0.0.1:8041/",
         "owned": {"snk": [-1, 2, 3]},
     }
     assert read_worker(worker(None), "compatible") == {"endpoint": "http://w:8083/", "owned": {}}
-
-
-def test_connector_without_tasks_is_omitted() -> None:
     assert read_worker(worker({"snk": [], "src": [1, 0, 1]}), "compatible")["owned"] == {"src": [0, 1]}
 
 

@@ -11,7 +11,6 @@ from streaming.collect.coordinator.modern import (
     EpochGroup,
     GroupRecordPart,
     MemberMetadata,
-    OwnedPartitionsByTopic,
     StreamsEpoch,
     Topology,
 )
@@ -38,24 +37,15 @@ def current(epoch: int, state: str) -> CurrentMemberAssignment:
     return CurrentMemberAssignment(member_epoch=epoch, previous_member_epoch=2, state=state, active={"id": (0,)})
 
 
+def apply_records(*records: ClassicGroup | GroupRecordPart, epoch_group: EpochGroup | None = None) -> CoordinatedGroup:
+    group = CoordinatedGroup(epoch_group=epoch_group)
+    for record in records:
+        group.apply(record)
+    return group
+
+
 def after(*parts: GroupRecordPart, group: EpochGroup | None = None) -> EpochGroup | None:
-    state = CoordinatedGroup(epoch_group=group)
-    for part in parts:
-        state.apply(part)
-    return state.epoch_group
-
-
-def test_coordinator_records_of_a_group_are_combined() -> None:
-    now, target = current(2, "STABLE"), {"id": (0,)}
-    parts = [
-        part("subscriptions", subscription("t"), "m"),
-        part("epoch", 2),
-        part("targets", target, "m"),
-        part("target_epoch", 2),
-        part("assignments", now, "m"),
-    ]
-
-    assert after(*parts) == EpochGroup("consumer", 2, 2, {"m": subscription("t")}, {"m": target}, {"m": now})
+    return apply_records(*parts, epoch_group=group).epoch_group
 
 
 def test_group_keeps_order_of_replaced_subscriptions() -> None:
@@ -134,25 +124,17 @@ def test_assignor_is_the_one_that_most_members_name() -> None:
 GENERATION = GroupObserved(group_id="", timestamp=0, members=[], generation=3, protocol="range")
 
 
-def apply_records(*records: ClassicGroup | GroupRecordPart) -> CoordinatedGroup:
-    group = CoordinatedGroup()
-    for record in records:
-        group.apply(record)
-    return group
-
-
 def test_classic_group_with_consumer_records_has_both_states() -> None:
-    epoch = GroupRecordPart("g", "consumer", "epoch", 4)
-    both = apply_records(ClassicGroup("g", GENERATION), epoch)
+    both = apply_records(ClassicGroup("g", GENERATION), part("epoch", 4))
     assert both == CoordinatedGroup(GENERATION, EpochGroup("consumer", epoch=4))
     both.apply(ClassicGroup("g", None))
     assert both == CoordinatedGroup(epoch_group=EpochGroup("consumer", epoch=4))
-    both.apply(GroupRecordPart("g", "consumer", "epoch", None))
+    both.apply(part("epoch", None))
     assert both.is_gone
 
 
 def test_a_tombstone_of_another_kind_changes_nothing() -> None:
-    group = apply_records(GroupRecordPart("g", "share", "epoch", 4), GroupRecordPart("g", "consumer", "epoch", None))
+    group = apply_records(GroupRecordPart("g", "share", "epoch", 4), part("epoch", None))
     assert group.epoch_group is not None
     assert group.epoch_group.epoch == 4
 
@@ -170,28 +152,6 @@ def test_snapshot_has_the_number_of_its_protocol_or_is_none() -> None:
 
 def key(number: int, *fields: str) -> bytes:
     return pack(">h", number) + b"".join(map(string, ("g", *fields)))
-
-
-def instance(host: str, timeout_ms: int, **more: Any) -> MemberMetadata:
-    return MemberMetadata(identity(host, rebalance_timeout_ms=timeout_ms, process_id="p", **more))
-
-
-def tasks(
-    epoch: int,
-    state: str,
-    active: OwnedPartitionsByTopic,
-    standby: OwnedPartitionsByTopic | None = None,
-    pending: OwnedPartitionsByTopic | None = None,
-) -> CurrentMemberAssignment:
-    return CurrentMemberAssignment(
-        member_epoch=epoch,
-        previous_member_epoch=epoch,
-        state=state,
-        active=active,
-        standby=standby or {},
-        warmup={},
-        pending_revocation=pending or {},
-    )
 
 
 TOPIC = "lN6DbMY5RVisUxJOfQo_Yg"
@@ -254,19 +214,25 @@ def test_streams_topology_record_gives_its_topics() -> None:
             decode(key(23), value[:end])
 
 
-INSTANCE = instance("/h", 300_000, rack_id="r", endpoint="h:1")
-
-
 def group(
     epoch: StreamsEpoch | None, target: int | None, now: CurrentMemberAssignment | None = None, topology: bool = True
 ) -> EpochGroup:
-    streams_group = EpochGroup("streams", epoch, target, {"m": INSTANCE}, {"m": {"0": (1, 2)}})
+    instance = identity("/h", rebalance_timeout_ms=300_000, process_id="p", rack_id="r", endpoint="h:1")
+    streams_group = EpochGroup("streams", epoch, target, {"m": MemberMetadata(instance)}, {"m": {"0": (1, 2)}})
     streams_group.put("topology", None, Topology(0, ("in",)) if topology else None)
     streams_group.put("assignments", "m", now)
     return streams_group
 
 
-CURRENT_TASKS = tasks(4, "STABLE", {"0": (1,)}, {"1": (0,)}, {"0": (2,)})
+CURRENT_TASKS = CurrentMemberAssignment(
+    member_epoch=4,
+    previous_member_epoch=4,
+    state="STABLE",
+    active={"0": (1,)},
+    standby={"1": (0,)},
+    warmup={},
+    pending_revocation={"0": (2,)},
+)
 
 
 def test_streams_group_records_give_a_snapshot() -> None:
@@ -321,8 +287,7 @@ def test_streams_group_state_follows_from_its_epochs(streams_group: EpochGroup, 
 
 
 def test_group_before_its_first_epoch_has_no_snapshot() -> None:
-    state = CoordinatedGroup()
-    state.apply(GroupRecordPart("g", "streams", "topology", Topology(0, ())))
+    state = apply_records(GroupRecordPart("g", "streams", "topology", Topology(0, ())))
     assert state.epoch_group == EpochGroup("streams", topology=Topology(0, ()))
     assert state.snapshot("g", 1, str) is None
     state.apply(GroupRecordPart("g", "streams", "epoch", None))

@@ -1,4 +1,3 @@
-from collections import Counter
 from struct import pack
 
 import pytest
@@ -18,24 +17,6 @@ from tests.support.offsets_topic import (
     string,
     subscription,
 )
-
-A, TOPIC = "ptNGWqzqSXiZvjcZ48JIUQ", "5a0scAsoRdS8Ki4XL0hedw"
-
-
-def test_every_captured_record_is_read() -> None:
-    records = [decode(row.key, row.value) for rows in captured_records().values() for row in rows]
-
-    assert Counter(
-        record.part if isinstance(record, GroupRecordPart) else type(record).__name__ for record in records
-    ) == {
-        "OffsetCommit": 30,
-        "assignments": 27,
-        "targets": 16,
-        "ClassicGroup": 15,
-        "subscriptions": 10,
-        "epoch": 8,
-        "target_epoch": 7,
-    }
 
 
 @pytest.mark.parametrize("version", range(5))

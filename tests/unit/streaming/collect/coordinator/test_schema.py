@@ -68,19 +68,6 @@ def test_refused_fields_are_named(data: bytes, message: str) -> None:
     assert str(error.value) == message
 
 
-def test_flexible_lengths_are_varints_plus_one() -> None:
-    reader = Reader(b"\x03hi\x00\x03\x01\x02\x01\x00\x02ab", flexible=True)
-
-    assert reader.string("a") == "hi"
-    assert reader.nullable_string("b") is None
-    assert reader.array("c", lambda: reader.int8("c")) == [1, 2]
-    assert reader.tagged_fields() == {0: b"ab"}
-
-
-def test_uuid_is_read_in_kafkas_base64_form() -> None:
-    assert Reader(bytes.fromhex("e5ad2c700b2845d4bc2a2e172f485e77")).uuid("id") == "5a0scAsoRdS8Ki4XL0hedw"
-
-
 @pytest.mark.parametrize(
     ("data", "read", "message"),
     [
@@ -99,13 +86,6 @@ def test_truncated_or_wrong_fields_are_refused_by_name(data: bytes, read: str, m
     assert str(error.value) == message
 
 
-def test_array_longer_than_its_bytes_is_rejected() -> None:
-    reader = Reader(b"\x7f\xff\xff\xff\x00")
-
-    with pytest.raises(MalformedRecord, match="the length is 2147483647 elements, but 1 bytes follow"):
-        reader.array("field", lambda: reader.int8("element"))
-
-
 @pytest.mark.parametrize("flexible", [False, True])
 def test_the_longest_string_has_32767_bytes(flexible: bool) -> None:
     length = b"\x80\x80\x02" if flexible else b"\x7f\xff"  # a flexible version writes the length plus one, as a varint
@@ -113,23 +93,6 @@ def test_the_longest_string_has_32767_bytes(flexible: bool) -> None:
     if flexible:
         with pytest.raises(MalformedRecord, match="name: the length is 32768 bytes; a string has at most 32767"):
             Reader(b"\x81\x80\x02" + b"x" * 32768, flexible=True).string("name")
-
-
-def test_an_array_may_be_null_empty_or_fill_the_rest() -> None:
-    reader = Reader(b"\xff\xff\xff\xff" + b"\x00\x00\x00\x00" + b"\x00\x00\x00\x02\x01\x02")
-    assert reader.nullable_array("a", lambda: reader.int8("a")) is None
-    assert reader.nullable_array("a", lambda: reader.int8("a")) == []
-    assert reader.nullable_array("a", lambda: reader.int8("a")) == [1, 2]
-    null_reader = Reader(b"\xff\xff\xff\xff")
-    with pytest.raises(MalformedRecord, match="a: null"):
-        null_reader.array("a", lambda: null_reader.int8("a"))
-
-
-def test_negative_partition_number_is_malformed() -> None:
-    assert Reader(b"\0\0\0\2" + b"\0\0\0\3" + b"\0\0\0\0").partitions("p") == [3, 0]
-    assert Reader(b"\0\0\0\0").partitions("p") == []
-    with pytest.raises(MalformedRecord, match="p: -2 is not a partition number"):
-        Reader(b"\0\0\0\2" + b"\0\0\0\3" + b"\xff\xff\xff\xfe").partitions("p")
 
 
 def test_only_flexible_versions_have_tagged_fields() -> None:

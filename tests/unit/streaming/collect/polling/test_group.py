@@ -204,20 +204,6 @@ def test_join_or_leave_makes_an_epoch_in_any_state() -> None:
     ) == [1, 2, 3]
 
 
-def test_end_of_a_rebalance_is_reported_once() -> None:
-    behind, done = member("a", [0], [0]), member("a", [0], [0])
-    events = polled(consumer("Assigning", behind), consumer("Stable", done), consumer("Stable", done))[1]
-    assert [(view.group_epoch, view.state) for view in views(events)] == [(1, "Assigning"), (1, "Stable")]
-
-
-def test_rebalance_start_without_change_is_kept_as_evidence() -> None:
-    at_rest, begun = (consumer(state, member("a", [0], [0])) for state in ("Stable", "Assigning"))
-    group, events = polled(at_rest, begun)
-    assert len(events) == 1
-    assert group.rebalance is not None
-    assert (group.rebalance.rest, group.rebalance.seen, group.rebalance.state) == (1000, 2000, "Assigning")
-
-
 def test_ids_depend_only_on_what_was_polled() -> None:
     responses = (
         classic("Stable", A_OWNS_ALL),

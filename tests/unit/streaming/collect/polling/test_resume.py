@@ -18,16 +18,9 @@ SIX_PARTITIONS = TopicMetadata(partitions=6, topic_id="i")
 
 
 @pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    cluster = MemoryKafka(monkeypatch)
-    cluster.create(SETTINGS.topics.membership, 2)
-    return cluster
-
-
-def write(kafka: MemoryKafka, *events: Event) -> None:
-    for event in events:
-        key, value, headers = codec.encode_event(event)
-        kafka.append(SETTINGS.topics.membership, value, key=key, partition=len(key) % 2, headers=headers)
+def kafka(kafka: MemoryKafka) -> MemoryKafka:
+    kafka.create(SETTINGS.topics.membership, 2)
+    return kafka
 
 
 def view(group: str, generation: int, **kind: Any) -> Event:
@@ -48,19 +41,15 @@ def latest(group: str, generation: int, protocol: str = "classic", **kind: Any) 
     )
 
 
-def read(kafka: MemoryKafka) -> dict[str, PolledGroup]:
-    del kafka
+def read_groups() -> dict[str, PolledGroup]:
     return read_published_state(SETTINGS, "here", lambda name: name != "unwanted")[1]
 
 
 def test_only_newest_snapshot_of_each_included_group_is_resumed(kafka: MemoryKafka) -> None:
     deleted = Event("s", "d", GroupDeleted(group_id="gone", timestamp=9))
-    write(kafka, view("a", 1), view("bb", 4), view("a", 2), view("unwanted", 1), view("gone", 1), deleted)
-    write(
-        kafka,
-        partitions_changed("here", "a", 1, {"t": SIX_PARTITIONS}),
-        partitions_changed("there", "bb", 1, {"t": SIX_PARTITIONS}),
-    )
+    kafka.publish(view("a", 1), view("a", 2), view("unwanted", 1), view("gone", 1), deleted)
+    kafka.publish(view("bb", 4), partition=1)
+    kafka.publish(*(partitions_changed(*ids, 1, {"t": SIX_PARTITIONS}) for ids in (("here", "a"), ("there", "bb"))))
     published, groups = read_published_state(SETTINGS, "here", lambda name: name != "unwanted")
     assert published.counts == {"a": {"t": SIX_PARTITIONS}}
     assert groups == {"a": resumed(view("a", 2)), "bb": resumed(view("bb", 4))}
@@ -68,8 +57,7 @@ def test_only_newest_snapshot_of_each_included_group_is_resumed(kafka: MemoryKaf
 
 def test_groups_of_other_kinds_are_not_polled(kafka: MemoryKafka) -> None:
     kafka.create(SETTINGS.topics.assignments, 1)
-    write(
-        kafka,
+    kafka.publish(
         view("workers", 3, kind="connect", protocol_type="connect"),
         view("shared", 3, kind="share", group_protocol="share"),
         view("new streams", 3, kind="streams", group_protocol="streams"),
@@ -81,7 +69,7 @@ def test_groups_of_other_kinds_are_not_polled(kafka: MemoryKafka) -> None:
         ("others shared", latest("others shared", 3, "share", kind="share")),
     ):
         kafka.append(SETTINGS.topics.assignments, codec.encode(value), key=group.encode())
-    assert read(kafka).keys() == {"classic streams"}
+    assert read_groups().keys() == {"classic streams"}
 
 
 def test_group_without_events_resumes_from_its_assignment(kafka: MemoryKafka) -> None:
@@ -96,8 +84,8 @@ def test_group_without_events_resumes_from_its_assignment(kafka: MemoryKafka) ->
         ("broken", b"{"),
     ):
         kafka.append(SETTINGS.topics.assignments, value, key=group.encode())
-    write(kafka, view("told", 9))
-    assert read(kafka) == {"a": resumed_from_latest(latest("a", 7)), "told": resumed(view("told", 9))}
+    kafka.publish(view("told", 9))
+    assert read_groups() == {"a": resumed_from_latest(latest("a", 7)), "told": resumed(view("told", 9))}
 
 
 def test_reader_of_published_events_skips_undecodable_ones(kafka: MemoryKafka) -> None:
@@ -106,7 +94,7 @@ def test_reader_of_published_events_skips_undecodable_ones(kafka: MemoryKafka) -
     invalid_snapshot = json.dumps({**json.loads(value), "groupId": "bb", "members": 7}).encode()
     kafka.append(SETTINGS.topics.membership, invalid_snapshot, key=b"bb", headers=headers)
     kafka.append(SETTINGS.topics.membership, value, key=None, headers=[])
-    assert read(kafka) == {}
+    assert read_groups() == {}
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 0)])

@@ -135,18 +135,6 @@ def test_rebalancing_and_stable_groups_share_a_short_budget() -> None:
     assert {name[0] for name in schedule.take(11.0)} == {"r", "f"}
 
 
-def test_groups_never_polled_come_first() -> None:
-    schedule = RequestSchedule(RequestLimits(min_interval_s=0.5, max_interval_s=1.0, requests=1), 0.0)
-    for name in "abcd":
-        schedule.add(name, 1, 0.0)
-    names = []
-    for second in range(5):
-        for name in schedule.take(float(second)):
-            names.append(name)
-            schedule.record_answer(name, "rest", float(second))
-    assert names == ["a", "b", "c", "d", "a"]
-
-
 def test_no_request_is_due_without_groups() -> None:
     schedule = RequestSchedule(POLL_PACE, 0.0)
     assert (schedule.take(5.0), schedule.overdue(5.0), schedule.pause(5.0, inf)) == ([], 0, 0.2)
