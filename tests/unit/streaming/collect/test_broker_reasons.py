@@ -158,7 +158,7 @@ def test_closed_log_tail_closes_its_file(path: Path) -> None:
     tail.close()  # the second close finds no open file
 
 
-def test_what_is_no_regular_file_is_refused_as_log(tmp_path: Path) -> None:
+def test_directories_fifos_and_devices_are_refused(tmp_path: Path) -> None:
     fifo, link = tmp_path / "fifo", tmp_path / "link"
     os.mkfifo(fifo)
     link.symlink_to("/dev/zero")

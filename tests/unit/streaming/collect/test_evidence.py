@@ -164,7 +164,8 @@ def test_broker_evidence_precedes_commit_evidence() -> None:
 
 def test_commits_give_no_evidence_about_streams_tasks() -> None:
     member = ObservedMember(member_id="m", topics=["t"], assigned={"0": [0]})
-    holdings = owners(GroupObserved(group_id="g", timestamp=1, members=[member], group_epoch=1, group_protocol="streams"))
+    snapshot = GroupObserved(group_id="g", timestamp=1, members=[member], group_epoch=1, group_protocol="streams")
+    holdings = owners(snapshot)
     holdings.commit("0", 0, 5, 7)
     assert holdings.last_commit(member) is None
 
