@@ -22,10 +22,8 @@ LAYOUT = st.sampled_from([layout for layout in LOG_LAYOUTS if layout.name != "no
 def test_log_lines_are_parsed_to_their_events(group: str, member: str, layout: Layout, data: st.DataObject) -> None:
     case = data.draw(st.sampled_from(cases(group, member)))
     event = read_line(layout.render(case.message, case.logger))
-    assert event is not None
     assert (event.kind, event.group_id, event.member_ids) == (case.kind, group, case.members)
     assert (event.reason, event.client_reason) == (case.reason, case.client_reason)
-    assert event.timestamp is not None
     assert event.timestamp.ms == layout.ms
 
 
@@ -39,7 +37,6 @@ def test_client_reason_in_a_log_line_is_read_unchanged(member: str, reason: str,
     )
     for text in (message, prepare_line):
         event = read_line(layout.render(f"{JAVA}{text}", JAVA_LOGGER))
-        assert event is not None
         assert (event.member_ids, event.client_reason) == ((member,), reason)
 
 

@@ -1,6 +1,6 @@
 """Groups in the format of the ``assign`` command, handwritten or random, and assignments as lists of partitions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -35,6 +35,11 @@ def make_member(fields: Mapping[str, Any]) -> Member:
 def assignment_lists(assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> dict[str, dict[str, list[int]]]:
     """Return an assignment in which each member's partitions are lists."""
     return {member: {topic: list(p) for topic, p in share.items()} for member, share in assignment.items()}
+
+
+def topic_partitions(shares: Iterable[Mapping[str, Iterable[int]]]) -> list[tuple[str, int]]:
+    """Return all partitions of the shares in order; a partition of several shares occurs several times."""
+    return sorted((topic, p) for share in shares for topic, partitions in share.items() for p in partitions)
 
 
 @st.composite

@@ -3,6 +3,7 @@ from hypothesis import strategies as st
 
 from assignors.assignment import as_lists, count_moved, diff, diff_members, size
 from assignors.model import TopicPartitions
+from tests.support.groups import topic_partitions
 
 SHARES = st.dictionaries(st.sampled_from("tuvw"), st.sets(st.integers(0, 9)).map(sorted), max_size=4)
 
@@ -24,8 +25,8 @@ def test_diff_splits_a_share_into_kept_revoked_and_assigned(
     owned: dict[str, list[int]], after: dict[str, list[int]], a: bool, b: bool
 ) -> None:
     change = diff(convert_to_ranges(owned) if a else owned, convert_to_ranges(after) if b else after)
-    before, now = _topic_partitions(owned), _topic_partitions(after)
-    revoked, assigned, kept = map(_topic_partitions, change)
+    before, now = ({*topic_partitions([share])} for share in (owned, after))
+    revoked, assigned, kept = ({*topic_partitions([share])} for share in change)
     assert kept == before - revoked
     assert now == kept | assigned
     assert not revoked & assigned
@@ -47,11 +48,7 @@ def test_moved_count_is_the_number_of_changed_owners(
 ) -> None:
     changes = diff_members(before, after)
     assert list(changes) == list(dict.fromkeys([*before, *after]))
-    last = {pair: member for member, share in before.items() for pair in _topic_partitions(share)}
+    last = {pair: member for member, share in before.items() for pair in topic_partitions([share])}
     assert count_moved(before, after) == sum(
-        last.get(pair, member) != member for member, share in after.items() for pair in _topic_partitions(share)
+        last.get(pair, member) != member for member, share in after.items() for pair in topic_partitions([share])
     )
-
-
-def _topic_partitions(share: dict[str, list[int]]) -> set[tuple[str, int]]:
-    return {(topic, partition) for topic, partitions in share.items() for partition in partitions}

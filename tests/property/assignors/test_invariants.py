@@ -12,6 +12,7 @@ from assignors.invariants import RULES, check
 from assignors.model import Assignment
 from streaming.cli.assignment import GroupQuery, parse_group
 from tests.oracle.generator import RandomGroups
+from tests.support.groups import assignment_lists, topic_partitions
 
 ASSIGNORS = [(protocol, name) for protocol in ("classic", "consumer") for name in registry.names(protocol)]
 
@@ -28,7 +29,7 @@ def rebalance_sequence(protocol: str, name: str, seed: int) -> list[tuple[GroupQ
         except InvalidGroup:  # no coordinator creates a target that assigns a partition twice
             break
         cases.append((question, assignment))
-        case = groups.after(case, {m: {t: list(p) for t, p in s.items()} for m, s in assignment.items()})
+        case = groups.after(case, assignment_lists(assignment))
     return cases
 
 
@@ -55,17 +56,12 @@ def test_every_partition_is_explained_once(protocol: str, name: str) -> None:
                 change = diff(owned, {t: sorted(p) for t, p in share.items()})
                 assert (reason.owned, reason.revoked, reason.assigned, reason.kept) == (owned, *change)
                 explained = sorted((d.topic, p) for d in reason.decisions for p in d.partitions)
-                explained_partitions = [
-                    (t, p) for part in (share, reason.revoked) for t, ps in part.items() for p in ps
-                ]
-                assert explained == sorted(explained_partitions)
+                assert explained == topic_partitions([share, reason.revoked])
 
 
 def make_invalid(chance: Random, assignment: Assignment) -> dict[str, dict[str, list[int]]]:
     """Return an invalid assignment: partitions are moved, lost, duplicated, nonexistent or given to unknown members."""
-    invalid_assignment = {
-        member: {topic: [*numbers] for topic, numbers in share.items()} for member, share in assignment.items()
-    }
+    invalid_assignment = assignment_lists(assignment)
     for _ in range(chance.choice((0, 1, 2, 6))):
         member, receiver = (chance.choice([*invalid_assignment, "stranger"]) for _ in range(2))
         share = invalid_assignment.setdefault(member, {})

@@ -1,6 +1,6 @@
 """Set operations on assignments, compared with sets of ``(topic, partition)``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from assignors import assignment
 from assignors.assignment import common, subtract, union
 from assignors.model import TopicPartitions
+from tests.support.groups import topic_partitions
 from tests.support.histories import change
 
 TOPICS = ("t0", "t1", "t2")
@@ -24,11 +25,11 @@ def _share(numbers: dict[str, set[int]]) -> TopicPartitions:
     return share
 
 
+def partition_set(share: Mapping[str, Iterable[int]]) -> set[tuple[str, int]]:
+    return {*topic_partitions([share])}
+
+
 SHARES = st.dictionaries(st.sampled_from(TOPICS), st.sets(st.integers(0, 5), min_size=1)).map(_share)
-
-
-def _topic_partitions(share: TopicPartitions) -> set[tuple[str, int]]:
-    return {(topic, partition) for topic, partitions in share.items() for partition in partitions}
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_operations_on_shares_equal_set_operations(
 ) -> None:
     before = assignment.normalize(left), assignment.normalize(right)
     result = operation(left, right)
-    assert _topic_partitions(result) == expected(_topic_partitions(left), _topic_partitions(right))
+    assert partition_set(result) == expected(partition_set(left), partition_set(right))
     assert all(list(partitions) == sorted(set(partitions)) and partitions for partitions in result.values())
     assert (assignment.normalize(left), assignment.normalize(right)) == before
 
@@ -60,10 +61,7 @@ def test_select_topics_returns_only_the_given_topics(share: TopicPartitions, top
 @settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from("abc"), SHARES))
 def test_collect_sets_contains_all_owned_partitions(shares: dict[str, TopicPartitions]) -> None:
-    partition_sets = assignment.collect_partition_sets(shares)
-    assert {(topic, p) for topic, partitions in partition_sets.items() for p in partitions} == set().union(
-        *map(_topic_partitions, shares.values())
-    )
+    assert partition_set(assignment.collect_partition_sets(shares)) == {*topic_partitions(shares.values())}
 
 
 @pytest.mark.parametrize(
@@ -87,15 +85,11 @@ def test_normalized_share_has_sorted_lists(share: TopicPartitions, expected: dic
 def test_claim_loses_partitions_that_other_members_own(
     claim: TopicPartitions, shares: dict[str, TopicPartitions]
 ) -> None:
-    others = {name: share for name, share in shares.items() if name != "a"}
-    expected = {
-        (topic, p)
-        for topic, p in _topic_partitions(claim)
-        if p not in assignment.collect_partition_sets(others).get(topic, set())
-    }
+    others = [share for name, share in shares.items() if name != "a"]
+    expected = partition_set(claim) - {*topic_partitions(others)}
     claims_in_reverse_order = {topic: [*reversed(partitions), partitions[0]] for topic, partitions in claim.items()}
     unclaimed_share = assignment.subtract_other_owners(claims_in_reverse_order, "a", shares)
-    assert _topic_partitions(unclaimed_share) == expected
+    assert partition_set(unclaimed_share) == expected
     assert all(partitions == sorted(set(partitions)) for partitions in unclaimed_share.values())
 
 
@@ -103,12 +97,11 @@ def test_claim_loses_partitions_that_other_members_own(
 @given(shares=st.dictionaries(st.sampled_from("abc"), SHARES), wanted=st.sets(st.sampled_from(TOPICS)))
 def test_wanted_partitions_without_owner_are_unassigned(shares: dict[str, TopicPartitions], wanted: set[str]) -> None:
     owned = assignment.collect_lists(shares.values())
-    assert sum(map(len, owned.values())) == sum(len(_topic_partitions(share)) for share in shares.values())
+    assert sum(map(len, owned.values())) == len(topic_partitions(shares.values()))
     counts = dict.fromkeys(TOPICS[:2], 6)
     free = assignment.unassigned(wanted, counts, owned)
-    assert _topic_partitions(free) == {(t, p) for t in wanted & counts.keys() for p in range(6)} - _topic_partitions(
-        owned
-    )
+    existing = {(topic, p) for topic in wanted & counts.keys() for p in range(6)}
+    assert partition_set(free) == existing - partition_set(owned)
     assert list(free) == sorted(free)
 
 

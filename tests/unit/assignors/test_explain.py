@@ -47,21 +47,16 @@ def test_explanation_of_range_has_the_members_position() -> None:
 
 def test_rack_aware_range_is_explained() -> None:
     topics = {"t": Topic("t", 2, (("y",), ("x",)))}
-    decisions_by_member = decisions(
-        "classic", "range", topics, Member("a", ("t",), rack_id="x"), Member("b", ("t",), rack_id="y")
-    )
-    assert decisions_by_member == {
+    members = Member("a", ("t",), rack_id="x"), Member("b", ("t",), rack_id="y")
+    assert decisions("classic", "range", topics, *members) == {
         "a": [Decision("range-rack", "t", (1,), "rack x holds a replica; up to 1 partitions a subscriber")],
         "b": [Decision("range-rack", "t", (0,), "rack y holds a replica; up to 1 partitions a subscriber")],
     }
 
 
 def test_explanation_of_round_robin_has_the_members_turn() -> None:
-    decisions_by_member = decisions(
-        "classic", "roundrobin", {"t": Topic("t", 2)}, Member("b", ("t",)), Member("a", ("t",))
-    )
     order = "partitions in topic and partition order"
-    assert decisions_by_member == {
+    assert decisions("classic", "roundrobin", {"t": Topic("t", 2)}, Member("b", ("t",)), Member("a", ("t",))) == {
         "b": [Decision("circle", "t", (1,), f"turn of member 2 of 2, {order}")],
         "a": [Decision("circle", "t", (0,), f"turn of member 1 of 2, {order}")],
     }
@@ -73,14 +68,12 @@ def test_lost_partitions_are_explained() -> None:
         Member("a", ("t", "gone"), owned={"t": [0], "u": [0], "gone": [3]}, generation=1),
         Member("b", ("t", "u"), owned={"t": [0]}, generation=2),
     )
-    decisions_by_member = decisions("classic", "sticky", topics, *members)
-    rules = {(d.rule, d.topic, d.partitions) for d in decisions_by_member["a"]}
+    rules = {(d.rule, d.topic, d.partitions) for d in decisions("classic", "sticky", topics, *members)["a"]}
     assert {("stale-claim", "t", (0,)), ("unsubscribed", "u", (0,)), ("no-metadata", "gone", (3,))} <= rules
 
 
 def test_zookeeper_threads_are_explained_as_members() -> None:
-    decisions_by_member = decisions("zookeeper", "range", {"t": Topic("t", 3)}, Member("c", streams={"t": 2}))
-    assert decisions_by_member == {
+    assert decisions("zookeeper", "range", {"t": Topic("t", 3)}, Member("c", streams={"t": 2})) == {
         "c-0": [Decision("range", "t", (0, 1), "subscriber 1 of 2: 1 each, the first 1 one more")],
         "c-1": [Decision("range", "t", (2,), "subscriber 2 of 2: 1 each, the first 1 one more")],
     }

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from assignors.model import Assignment, Member, Topic
 from assignors.registry import find, names
 from tests.oracle.generator import RandomGroups
 from tests.support.groups import assignment_lists, group_of, groups
+from tests.support.native import compare_with_python
 
 native_module = pytest.importorskip("rebalance_kernel", reason="built where there is cargo; Python answers then")
 
@@ -21,23 +23,7 @@ STICKY_ASSIGNORS = ["sticky", "cooperative-sticky"]
 
 
 def same(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> Assignment | None:
-    """Return the assignment of native code if it equals Python's; return None if native code declines the group."""
-    owned = [assignment_lists({"": member.owned}) for member in members]
-    answer: Assignment | None = native_module.client_shares(assignor, topics, members)
-    try:
-        expected = find("classic", assignor).python(topics, members)
-    except MonitorError:
-        assert answer is None
-        return None
-    if answer is not None:
-        assert _ordered_assignment(answer) == _ordered_assignment(expected)
-    assert [assignment_lists({"": member.owned}) for member in members] == owned
-    return answer
-
-
-def _ordered_assignment(answer: Assignment) -> list[tuple[str, dict[str, list[int]]]]:
-    """Return the assignment as a list, so that comparisons respect the order of members, but not of topics."""
-    return [(member, {t: list(p) for t, p in share.items()}) for member, share in answer.items()]
+    return compare_with_python("classic", assignor, partial(native_module.client_shares, assignor), topics, members)
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
@@ -108,9 +94,8 @@ def test_native_code_equals_python_for_large_changing_groups(assignor: str, seed
             if change == "leave" and len(members) > 1:
                 members.pop(at)
             elif change == "join":
-                members.insert(
-                    at, Member(f"new-{rng.getrandbits(30)}", members[at].topics, rack_id=members[at].rack_id)
-                )
+                new = Member(f"new-{rng.getrandbits(30)}", members[at].topics, rack_id=members[at].rack_id)
+                members.insert(at, new)
             elif change == "lists":  # owned partitions and topics may be in any order
                 members = [
                     replace(

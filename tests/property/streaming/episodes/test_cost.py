@@ -91,7 +91,6 @@ def test_bounds_contain_the_true_cost(seed: int) -> None:
         updated_samples = add_samples(progress, data)
         assert updated_samples is not None
         progress = updated_samples
-    assert progress is not None
     for kept in (samples, progress.samples["t"][0]):
         bounds = outage_cost_bounds(kept, outage, partition.stop)
         delays = [partition.consumption_times[offset] - partition.produced_ms[offset] for offset in partition.delayed]

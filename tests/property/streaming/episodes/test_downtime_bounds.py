@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 
 from streaming.episodes import fold
 from streaming.episodes.downtime import downtime, stops_of
-from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
-from streaming.records.codec import Record, encode_event
 from streaming.records.downtime import NO_STOPS, Stops
 from streaming.records.events import Event
-from tests.support.pure_stream import SINKS
+from tests.support.pure_stream import SINKS, apply_events
 from tests.support.timeline_groups import cooperative, eager, epochs
 from tests.support.timelines import Timeline, UnconsumedPeriod, events_of, gaps
 
@@ -32,10 +30,9 @@ def episode_without_end() -> Iterator[None]:
 def bounds(events: list[Event]) -> tuple[dict[int, Stops], Stops]:
     """Return the final downtime per partition, and the downtime of all partitions together."""
     bucket = Bucket()
-    for offset, event in enumerate(events):
-        process(bucket, [Record.of(0, offset, *encode_event(event))], 0, SINKS_WITH_LONG_QUIET_TIME)
+    for event in events:
+        apply_events(bucket, [event], sinks=SINKS_WITH_LONG_QUIET_TIME)
     episode = bucket.get("g").episode
-    assert episode is not None
     rounds_bounds = (
         {} if episode.outages is None else {number: stops_of(outage) for _, number, outage in episode.outages.tracked()}
     )

@@ -10,19 +10,17 @@ from msgspec import structs
 
 from assignors.errors import MonitorError
 from streaming.episodes.notes import BounceNote, WaitNote
-from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.group import apply
 from streaming.monitor.notes import make_notes
 from streaming.monitor.outputs import DiffOutput
 from streaming.monitor.state import ownership
-from streaming.records.codec import Record, encode_event
 from streaming.records.diffs import Diff
-from streaming.records.episodes import Episode, Incident, decode_episode, decode_incident
+from streaming.records.episodes import Episode, Incident, decode_episode
 from streaming.records.events import Event, GroupDeleted, GroupObserved, GroupQuiet, MemberLeft, PartitionsStopped, Stop
 from tests.support.diff_episodes import QuietNote, episodes
 from tests.support.histories import log_by_partition
-from tests.support.pure_stream import SINKS, by_key, run
+from tests.support.pure_stream import apply_events, by_key, run, written_incidents
 from tests.support.recorded import membership_log
 
 Notes = list[tuple[str, Diff] | BounceNote | WaitNote | QuietNote]
@@ -60,7 +58,7 @@ class RandomGroups:
             data = GroupQuiet(group_id=group_id, timestamp=moved + 120_000, after=after)
             self.notes[group_id].append(QuietNote(after))
             quiet = Event("timer", f"{event.id}/quiet", data)
-            process(self.bucket, [Record.of(0, 0, *encode_event(quiet))], 0, SINKS)
+            apply_events(self.bucket, [quiet])
             yield quiet
 
     def add_pending_revocations(self, data: GroupObserved) -> GroupObserved:
@@ -86,9 +84,8 @@ class RandomGroups:
         timestamps = sorted(event.data.timestamp + self.evidence_random.randrange(-9_000, 9_000) for _ in range(2))
         stop = Stop(stopped_after=timestamps[0], resumed_before=timestamps[1])
         if self.evidence_random.random() < 0.8:
-            stop = structs.replace(
-                stop, partitions=self.evidence_random.choice([*ownership(state.members).values(), {}])
-            )
+            share = self.evidence_random.choice([*ownership(state.members).values(), {}])
+            stop = structs.replace(stop, partitions=share)
         data = PartitionsStopped(
             group_id=event.data.group_id,
             timestamp=event.data.timestamp,
@@ -98,7 +95,7 @@ class RandomGroups:
             group_epoch=state.generation,
         )
         stopped_event = Event("witness", f"{event.id}/stopped", data)
-        process(self.bucket, [Record.of(0, 0, *encode_event(stopped_event))], 0, SINKS)
+        apply_events(self.bucket, [stopped_event])
         yield stopped_event
 
     def apply(self, event: Event) -> None:
@@ -113,7 +110,7 @@ class RandomGroups:
             self.notes[group_id] += [note for note in notes if isinstance(note, BounceNote)]
             self.notes[group_id] += [(output.id, output.diff) for output in outputs if isinstance(output, DiffOutput)]
             self.notes[group_id] += [note for note in notes if isinstance(note, WaitNote)]
-        process(self.bucket, [Record.of(0, 0, *encode_event(event))], 0, SINKS)
+        apply_events(self.bucket, [event])
 
 
 def written(log: list[Event], batch: int = 10_000, buckets: int = 1) -> dict[str, list[Episode]]:
@@ -139,10 +136,9 @@ def test_output_does_not_depend_on_batches_or_buckets(seed: int, batch: int, buc
 
 
 def test_generated_logs_give_bounds_of_downtime() -> None:
-    downtimes = [
-        episode.downtime for group_episodes in written(RandomGroups(150, 1).log).values() for episode in group_episodes
-    ]
-    assert any(episode_downtime is not None and episode_downtime.bounded_ms for episode_downtime in downtimes)
+    by_group = written(RandomGroups(150, 1).log)
+    downtimes = [episode.downtime for group_episodes in by_group.values() for episode in group_episodes]
+    assert any(downtime is not None and downtime.bounded_ms for downtime in downtimes)
 
 
 @given(seed=st.integers(0, 10**9))
@@ -150,9 +146,8 @@ def test_generated_logs_give_bounds_of_downtime() -> None:
 def test_condition_has_at_most_one_open_incident(seed: int) -> None:
     groups = RandomGroups(250, seed)
     bucket, newest = Bucket(), dict[tuple[str, int], Incident]()
-    for at, event in enumerate(groups.log):
-        writes = process(bucket, [Record.of(0, at, *encode_event(event))], 0, SINKS)
-        for incident in (decode_incident(write.value or b"") for write in writes if write.topic == "i"):
+    for event in groups.log:
+        for incident in written_incidents(apply_events(bucket, [event])):
             previous = newest.get((incident.group_id, incident.incident))
             assert previous is None or (previous.kind, previous.opened_at) == (incident.kind, incident.opened_at)
             assert (incident.status == "open") == (incident.closed_at is None)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from streaming.records.events import Event, GroupObserved, Holding, ObservedMember
+from tests.support.groups import topic_partitions
 from tests.support.histories import Log, check_diff_algebra, diffs, log_by_partition, play
 from tests.support.pure_stream import by_key, run
 
@@ -61,14 +62,8 @@ def test_random_diffs_satisfy_the_algebra(name: str, seed: int) -> None:
         assert diff.kind == KINDS[name]["kind"]
         if name != "share":
             check_diff_algebra(diff)
-        owned = {
-            (topic, number)
-            for member in diff.members.values()
-            for share in (member.kept, member.assigned)
-            for topic, numbers in share.items()
-            for number in numbers
-        }
-        assert not owned & {(topic, number) for topic, numbers in diff.unassigned.items() for number in numbers}
+        owned = topic_partitions(share for member in diff.members.values() for share in (member.kept, member.assigned))
+        assert not {*owned} & {*topic_partitions([diff.unassigned])}
         assert not diff.violations
 
 

@@ -11,6 +11,7 @@ from streaming.monitor.group import apply
 from streaming.monitor.outputs import DiffOutput, Output
 from streaming.monitor.state import GroupState
 from streaming.records.events import Event, EventData, GroupObserved, MemberJoined, ObservedMember, Partitions
+from tests.support.groups import topic_partitions
 from tests.support.histories import check_diff_algebra, log_by_partition, partitions_after
 from tests.support.pure_stream import by_key, run
 from tests.support.recorded import membership_log
@@ -50,9 +51,7 @@ def _shares_at_begin(
 
 
 def _unowned_partitions(claim: Partitions, owned_shares: Shares) -> Partitions:
-    owned_partitions = {
-        (topic, p) for share in owned_shares.values() for topic, partitions in share.items() for p in partitions
-    }
+    owned_partitions = {*topic_partitions(owned_shares.values())}
     free = {topic: [p for p in partitions if (topic, p) not in owned_partitions] for topic, partitions in claim.items()}
     return {topic: partitions for topic, partitions in free.items() if partitions}
 

@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from streaming.records.episodes import decode_episode
 from streaming.records.events import Event, GroupProgress, GroupRebalancing, IncidentAcknowledged
 from tests.support.histories import log_by_partition
-from tests.support.pure_stream import SINKS, by_key, run
+from tests.support.pure_stream import SINKS, by_key, run, written_episodes
 from tests.support.recorded import membership_log
 
 
@@ -59,7 +58,7 @@ def test_only_rebalancing_episodes_have_a_rebalance(seed: int) -> None:
     writes = run(log_by_partition(log, 4), batch=1, buckets=1)
     refused = [dict(write.headers).get("ce_type") for write in writes if write.topic == SINKS.dead_letters]
     assert not {b"group.rebalancing", b"group.progress", b"incident.acknowledged"}.intersection(refused)
-    for episode in (decode_episode(write.value or b"") for write in writes if write.topic == "e"):
+    for episode in written_episodes(writes):
         assert (episode.rebalancing is not None) == (episode.status == "rebalancing")
         assert episode.closed_at is None or episode.rebalancing is None
         assert episode.status != "settling" or episode.waiting_for

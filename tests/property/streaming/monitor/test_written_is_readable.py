@@ -6,17 +6,13 @@ import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streaming.monitor.bucket import expire, process
+from streaming.monitor.bucket import expire
 from streaming.monitor.bucket_state import Bucket
-from streaming.monitor.outputs import Sinks
-from streaming.records import codec
-from streaming.records.codec import Record
 from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.episodes import decode_episode, decode_incident
 from streaming.records.events import (
     CONNECTOR,
     MAX_INT32,
-    MAX_PARTITIONS,
     MAX_TIMESTAMP,
     AssignmentAcknowledged,
     ClusterChange,
@@ -35,8 +31,8 @@ from streaming.records.events import (
     Stop,
     TopicMetadata,
 )
+from tests.support.pure_stream import SINKS, apply_events, written_event
 
-SINKS = Sinks(*("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 2)), episodes="e", incidents="i")
 TIMESTAMPS = st.sampled_from([0, 1, 1_700_000_000_000, MAX_TIMESTAMP - 1, MAX_TIMESTAMP])
 INT32_NUMBERS = st.sampled_from([-MAX_INT32 - 1, -1, 0, 1, 2, MAX_INT32 - 1, MAX_INT32])
 PARTITION_COUNTS = st.sampled_from([0, 1, MAX_INT32])
@@ -77,35 +73,34 @@ def views(draw: st.DrawFn) -> GroupObserved:
     )
 
 
-def member_event(struct: Any, **fields: Any) -> Any:
-    return st.builds(struct, group_id=st.just("g"), timestamp=TIMESTAMPS, member_id=MEMBERS, **fields)
+def group_event(struct: Any, **fields: Any) -> Any:
+    return st.builds(struct, group_id=st.just("g"), timestamp=TIMESTAMPS, **fields)
 
 
 EVENTS = st.one_of(
     views(),
-    member_event(
+    group_event(
         MemberJoined,
+        member_id=MEMBERS,
         topics=st.just(["t"]),
         generation=INT32_NUMBERS,
         session_timeout_ms=INT32_NUMBERS,
         owned=SHARES,
         acknowledges=st.booleans(),
     ),
-    member_event(MemberHeartbeat),
-    member_event(MemberFenced, last_heartbeat=TIMESTAMPS),
-    member_event(AssignmentAcknowledged, generation=INT32_NUMBERS, owned=SHARES, held_ms=PARTITION_COUNTS),
-    st.builds(
+    group_event(MemberHeartbeat, member_id=MEMBERS),
+    group_event(MemberFenced, member_id=MEMBERS, last_heartbeat=TIMESTAMPS),
+    group_event(
+        AssignmentAcknowledged, member_id=MEMBERS, generation=INT32_NUMBERS, owned=SHARES, held_ms=PARTITION_COUNTS
+    ),
+    group_event(
         PartitionsChanged,
-        group_id=st.just("g"),
-        timestamp=TIMESTAMPS,
         topics=st.dictionaries(
             st.sampled_from(["t", "u"]), st.builds(TopicMetadata, partitions=st.sampled_from([0, 1, 7])), min_size=1
         ),
     ),
-    st.builds(
+    group_event(
         PartitionsStopped,
-        group_id=st.just("g"),
-        timestamp=TIMESTAMPS,
         source=st.just("w"),
         generation=INT32_NUMBERS,
         stops=st.lists(
@@ -120,10 +115,8 @@ EVENTS = st.one_of(
             max_size=2,
         ),
     ),
-    st.builds(
+    group_event(
         GroupRebalancing,
-        group_id=st.just("g"),
-        timestamp=TIMESTAMPS,
         since=TIMESTAMPS,
         joined=st.lists(MEMBERS, max_size=2),
         awaited=st.lists(MEMBERS, max_size=2),
@@ -133,30 +126,24 @@ EVENTS = st.one_of(
         commits_stopped=st.booleans(),
         ended=st.booleans(),
     ),
-    st.builds(
+    group_event(
         GroupProgress,
-        group_id=st.just("g"),
-        timestamp=TIMESTAMPS,
         partitions=st.dictionaries(
             st.sampled_from(["t", "u"]),
             st.dictionaries(st.sampled_from(["0", "2147483647"]), st.tuples(st.none() | OFFSETS, OFFSETS)),
         ),
         starts=st.dictionaries(st.sampled_from(["t", "u"]), st.dictionaries(st.sampled_from(["0", "1"]), OFFSETS)),
     ),
-    st.builds(
+    group_event(
         IncidentAcknowledged,
-        group_id=st.just("g"),
-        timestamp=TIMESTAMPS,
         incident=PARTITION_COUNTS,
         by=st.sampled_from([None, "ann"]),
         until=st.none() | TIMESTAMPS,
         text=st.sampled_from([None, "known"]),
         muted=st.booleans(),
     ),
-    st.builds(
+    group_event(
         ClusterObserved,
-        group_id=st.just("g"),
-        timestamp=TIMESTAMPS,
         brokers=st.lists(st.integers(0, 2), max_size=3),
         changes=st.lists(
             st.builds(
@@ -170,29 +157,18 @@ EVENTS = st.one_of(
         ),
     ),
 )
-LONG_DELAY_SNAPSHOT = GroupObserved(
-    group_id="g",
-    timestamp=MAX_TIMESTAMP - 1,
-    members=[],
-    generation=2,
-    kind="connect",
-    protocol="compatible",
-    delay_ms=MAX_INT32,
-)
-TASKS_SNAPSHOT = GroupObserved(
-    group_id="g",
-    timestamp=MAX_TIMESTAMP - 1,
-    members=[
-        ObservedMember(member_id=member_id, topics=[], assigned={"c": [number]})
-        for number, member_id in enumerate("ab")
-    ],
-    generation=1,
-    kind="connect",
-    protocol="compatible",
-)
-LOST_TASKS_SNAPSHOT = msgspec.structs.replace(
-    LONG_DELAY_SNAPSHOT, members=[ObservedMember(member_id="a", topics=[], assigned={"c": [0]})]
-)
+
+
+def connect_snapshot(generation: int, *tasks: list[int], **fields: Any) -> GroupObserved:
+    """Return a snapshot of workers a, b, …, each with these tasks of connector c."""
+    members = [ObservedMember(member_id, [], {"c": numbers}) for member_id, numbers in zip("ab", tasks, strict=False)]
+    kind = {"kind": "connect", "protocol": "compatible"}
+    return GroupObserved("g", MAX_TIMESTAMP - 1, members=members, generation=generation, **kind, **fields)
+
+
+TASKS_SNAPSHOT = connect_snapshot(1, [0], [1])
+LOST_TASKS_SNAPSHOT = connect_snapshot(2, [0], delay_ms=MAX_INT32)
+LONG_DELAY_SNAPSHOT = connect_snapshot(2, delay_ms=MAX_INT32)
 DECODERS = {
     "d": lambda value: msgspec.json.decode(value, type=Diff),
     "a": lambda value: msgspec.json.decode(value, type=LatestAssignment),
@@ -205,17 +181,13 @@ DECODERS = {
 @example([TASKS_SNAPSHOT, LOST_TASKS_SNAPSHOT])
 @example([TASKS_SNAPSHOT, LONG_DELAY_SNAPSHOT])
 def test_written_records_can_be_read(log: list[Any]) -> None:
-    blob: bytes | None = None
-    assert MAX_PARTITIONS > 7
-    for offset, data in enumerate(log):
-        bucket = Bucket(blob)
-        record = Record.of(0, offset, *codec.encode_event(Event("s", str(offset), data)))
-        writes = process(bucket, [record], 0, SINKS) + expire(bucket, MAX_TIMESTAMP, SINKS)
-        blob = bucket.pack()
+    bucket = Bucket()
+    for number, data in enumerate(log):
+        writes = apply_events(bucket, [Event("s", str(number), data)]) + expire(bucket, MAX_TIMESTAMP, SINKS)
         for write in writes:
             if write.topic == "m":
-                codec.decode_event(write.key, write.value, codec.ce_attributes(write.headers))
+                written_event(write)
             elif write.topic != "dlt" and write.value is not None:
                 DECODERS[write.topic](write.value)
-        group = Bucket(blob).get("g")
-        assert (group.state, group.episode, group.incidents) is not None
+        bucket = Bucket(bucket.pack())
+        assert bucket.get("g") is not None  # decodes the stored group

@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from hypothesis.stateful import (
 from streaming.protocols import vocabulary
 from streaming.protocols.families import PROTOCOL_FAMILIES
 from streaming.protocols.vocabulary import LIVE, Stage
+from tests.support.groups import topic_partitions
 from tests.support.machines import StateMachineDriver, is_at_rest, topics
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -85,14 +87,11 @@ class MemberLifecycleMachine(RuleBasedStateMachine):
         except vocabulary.UndefinedTransition:
             assert self.driver.state is before
             assert isinstance(event, vocabulary.MemberEvent | vocabulary.Start)
-            live = (*LIVE, Stage.FROZEN)
-            names = (
-                event.names if isinstance(event, vocabulary.MemberEvent) else [client.name for client in event.clients]
-            )
-            stages = [self.stage(name) for name in names]
             if isinstance(event, vocabulary.Start):
-                assert any(stage in live for stage in stages)
-            elif isinstance(event, vocabulary.Thaw):
+                assert any(self.stage(client.name) in (*LIVE, Stage.FROZEN) for client in event.clients)
+                return
+            stages = [self.stage(name) for name in event.names]
+            if isinstance(event, vocabulary.Thaw):
                 assert any(stage is not Stage.FROZEN for stage in stages)
             else:
                 assert any(stage not in LIVE for stage in stages)
@@ -155,25 +154,13 @@ class MemberLifecycleMachine(RuleBasedStateMachine):
     def check(self) -> None:
         if not hasattr(self, "driver"):
             return
-        owned = Counter(
-            (topic, partition)
-            for share in self.driver.machine.owned(self.driver.state).values()
-            for topic, partitions in share.items()
-            for partition in partitions
-        )
-        assert not {partition: count for partition, count in owned.items() if count > 1}
+        assert_single_owners(self.driver.machine.owned(self.driver.state))
         for output in self.driver.outputs:
             if isinstance(output, vocabulary.NewRound):
                 assert output.number >= self.number
                 # An empty group of the other protocol is deleted, and a new one begins.
                 self.number = 0 if self.mixed and not output.after else output.number
-                counter = Counter(
-                    (topic, partition)
-                    for share in output.after.values()
-                    for topic, partitions in share.items()
-                    for partition in partitions
-                )
-                assert not {partition: count for partition, count in counter.items() if count > 1}
+                assert_single_owners(output.after)
         self.driver.outputs.clear()
 
     def teardown(self) -> None:
@@ -196,13 +183,13 @@ class MemberLifecycleMachine(RuleBasedStateMachine):
             if self.protocol != "connect"
             else (set(self.counts) if live else set())
         )
-        owned = {
-            (topic, partition)
-            for share in self.driver.machine.owned(state).values()
-            for topic, partitions in share.items()
-            for partition in partitions
-        }
-        assert owned == {(topic, p) for topic in wanted for p in range(self.counts[topic])}
+        owned = topic_partitions(self.driver.machine.owned(state).values())
+        assert owned == sorted((topic, p) for topic in wanted for p in range(self.counts[topic]))
+
+
+def assert_single_owners(assignment: Mapping[str, Mapping[str, Iterable[int]]]) -> None:
+    owned = Counter(topic_partitions(assignment.values()))
+    assert not {partition: count for partition, count in owned.items() if count > 1}
 
 
 CASES = [
@@ -215,12 +202,9 @@ CASES = [
 @pytest.mark.parametrize(("protocol", "assignor", "mixed"), CASES)
 def test_random_histories_keep_the_invariants(protocol: str, assignor: str, mixed: bool) -> None:
     """Invariants hold in random histories: in 60 by default, in 2000 with ``MACHINE_EXAMPLES=2000``."""
+    fields = {"protocol": protocol, "assignor": assignor, "mixed": mixed}
     run_state_machine_as_test(
-        type(
-            f"Lifecycles_{protocol}",
-            (MemberLifecycleMachine,),
-            {"protocol": protocol, "assignor": assignor, "mixed": mixed},
-        ),
+        type(f"Lifecycles_{protocol}", (MemberLifecycleMachine,), fields),
         settings=settings(
             max_examples=int(os.environ.get("MACHINE_EXAMPLES") or 60),
             stateful_step_count=25,

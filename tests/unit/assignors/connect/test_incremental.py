@@ -7,18 +7,14 @@ from assignors.connect.incremental import LeaderMemory, Work, WorkChange
 
 MAX_DELAY_MS = 300_000
 #: P1…P6 of the walkthroughs are the tasks of one connector, whose instance runs on c1.
-TASK_0, TASK_1, TASK_2, TASK_3, TASK_4, TASK_5 = [("p", number) for number in range(6)]
+TASKS = TASK_0, TASK_1, TASK_2, TASK_3, TASK_4, TASK_5 = tuple(("p", number) for number in range(6))
 TASK_COUNTS = {"p": 6}
 NO_CHANGE = WorkChange()
 
 
 def settled(workers: dict[str, Work]) -> LeaderMemory:
     """Return the leader's memory after it assigned all six tasks to these Connect workers."""
-    return LeaderMemory(
-        previous=Work(("p",), (TASK_0, TASK_1, TASK_2, TASK_3, TASK_4, TASK_5)),
-        members=tuple(sorted(workers)),
-        generation=7,
-    )
+    return LeaderMemory(previous=Work(("p",), TASKS), members=tuple(sorted(workers)), generation=7)
 
 
 def test_joining_connect_worker_gets_tasks_after_revocation() -> None:
@@ -36,17 +32,20 @@ def test_joining_connect_worker_gets_tasks_after_revocation() -> None:
     assert second.delay_ms == 0
 
 
+#: Workers after c2 has left.
+WORKERS = {"c1": Work(("p",), (TASK_0, TASK_1)), "c3": Work((), (TASK_2, TASK_5))}
+
+
 @pytest.fixture
 def round_after_c2_left() -> incremental.ConnectRound:
-    workers = {"c1": Work(("p",), (TASK_0, TASK_1)), "c3": Work((), (TASK_2, TASK_5))}
-    all_workers = {**workers, "c2": Work()}
-    return incremental.assign(settled(all_workers), workers, TASK_COUNTS, 1_000, max_delay_ms=MAX_DELAY_MS)
+    memory = settled({**WORKERS, "c2": Work()})
+    return incremental.assign(memory, WORKERS, TASK_COUNTS, 1_000, max_delay_ms=MAX_DELAY_MS)
 
 
 def test_returning_connect_worker_gets_its_tasks_after_the_delay(round_after_c2_left: incremental.ConnectRound) -> None:
     assert round_after_c2_left.changes == {"c1": NO_CHANGE, "c3": NO_CHANGE}
     assert round_after_c2_left.delay_ms == MAX_DELAY_MS
-    workers = {"c1": Work(("p",), (TASK_0, TASK_1)), "c2": Work(), "c3": Work((), (TASK_2, TASK_5))}
+    workers = {**WORKERS, "c2": Work()}
     back = incremental.assign(round_after_c2_left.state, workers, TASK_COUNTS, 101_000)
     assert back.changes == {"c1": NO_CHANGE, "c2": NO_CHANGE, "c3": NO_CHANGE}
     assert back.delay_ms == 200_000
@@ -56,8 +55,7 @@ def test_returning_connect_worker_gets_its_tasks_after_the_delay(round_after_c2_
 
 
 def test_tasks_of_a_gone_connect_worker_move_after_the_delay(round_after_c2_left: incremental.ConnectRound) -> None:
-    workers = {"c1": Work(("p",), (TASK_0, TASK_1)), "c3": Work((), (TASK_2, TASK_5))}
-    over = incremental.assign(round_after_c2_left.state, workers, TASK_COUNTS, 301_000)
+    over = incremental.assign(round_after_c2_left.state, WORKERS, TASK_COUNTS, 301_000)
     assert over.changes == {
         "c1": WorkChange(assigned=Work((), (TASK_3,))),
         "c3": WorkChange(assigned=Work((), (TASK_4,))),
@@ -95,9 +93,8 @@ def test_second_connect_revocation_waits_for_the_backoff() -> None:
 
 def test_deleted_and_duplicated_work_is_revoked() -> None:
     workers = {"c1": Work(("p", "old"), (TASK_0, TASK_1)), "c2": Work(("p",), (TASK_1, TASK_2, ("old", 0)))}
-    state = LeaderMemory(
-        previous=Work(("old", "p"), (("old", 0), TASK_0, TASK_1, TASK_2)), members=("c1", "c2"), generation=3
-    )
+    previous = Work(("old", "p"), (("old", 0), TASK_0, TASK_1, TASK_2))
+    state = LeaderMemory(previous=previous, members=("c1", "c2"), generation=3)
     answer = incremental.assign(state, workers, {"p": 3}, 0)
     assert answer.changes["c1"].revoked == Work(("old", "p"), (TASK_1,))
     assert answer.changes["c2"].revoked == Work(("p",), (("old", 0), TASK_1))
@@ -106,11 +103,10 @@ def test_deleted_and_duplicated_work_is_revoked() -> None:
 def test_other_completed_generation_clears_previous_assignment() -> None:
     workers = {"c1": Work(("p",), (TASK_0, TASK_1))}
     state = settled({"c1": Work(), "c2": Work()})
-    round_with_memory = incremental.assign(state, workers, TASK_COUNTS, 0)
-    round_under_new_leader = incremental.assign(state, workers, TASK_COUNTS, 0, last_completed_generation=6)
-    assert round_with_memory.delay_ms == MAX_DELAY_MS
-    assert round_under_new_leader.changes == {"c1": WorkChange(assigned=Work((), (TASK_2, TASK_3, TASK_4, TASK_5)))}
-    assert round_under_new_leader.delay_ms == 0
+    assert incremental.assign(state, workers, TASK_COUNTS, 0).delay_ms == MAX_DELAY_MS
+    answer = incremental.assign(state, workers, TASK_COUNTS, 0, last_completed_generation=6)
+    assert answer.changes == {"c1": WorkChange(assigned=Work((), (TASK_2, TASK_3, TASK_4, TASK_5)))}
+    assert answer.delay_ms == 0
 
 
 def test_work_after_applies_revoked_and_assigned_work() -> None:

@@ -8,6 +8,7 @@ import pytest
 from assignors.errors import BadInput, InvalidGroup
 from assignors.model import Assignment, Member, Topic
 from assignors.registry import find
+from tests.support.groups import assignment_lists
 
 
 def topic_id(number: int) -> str:
@@ -26,23 +27,20 @@ def member(name: str, *subscribed: str, **owned: Sequence[int]) -> Member:
 
 
 def uniform(group_topics: Mapping[str, Topic], *members: Member) -> Assignment:
-    answer = find("consumer", "uniform").assign(group_topics, members)
-    return {name: {topic: [*numbers] for topic, numbers in share.items()} for name, share in answer.items()}
+    return assignment_lists(find("consumer", "uniform").assign(group_topics, members))
 
 
 def test_uniform_assigns_new_members_blocks_across_topics() -> None:
     assert uniform(topics(t=4, u=3), *(member(f"c{n}", "t", "u") for n in range(3))) == {
-        "c0": {"t": [*range(2)]},
-        "c1": {"t": [*range(2, 4)]},
-        "c2": {"u": [*range(3)]},  # the last member of the HashMap has to take the additional partition
+        "c0": {"t": [0, 1]},
+        "c1": {"t": [2, 3]},
+        "c2": {"u": [0, 1, 2]},  # the last member of the HashMap has to take the additional partition
     }
 
 
 def test_a_member_above_its_quota_gives_up_in_hash_set_order() -> None:
     owner = member("c0", "t", t=[0, 1, 16, 17, 32])
-    grown = topics(t=33), owner, *(member(f"c{n}", "t") for n in range(1, 17))
-    answer = uniform(*grown)
-    assert answer["c0"] == {"t": [0, 16]}
+    assert uniform(topics(t=33), owner, *(member(f"c{n}", "t") for n in range(1, 17)))["c0"] == {"t": [0, 16]}
 
 
 def test_departed_members_partitions_go_to_members_below_quota() -> None:
@@ -79,9 +77,9 @@ def test_uniform_counts_unknown_topics_in_subscriptions() -> None:
 
 def test_unequal_subscriptions_balance_as_far_as_they_allow() -> None:
     assert uniform(topics(t=4, u=2), member("a", "t"), member("b", "t", "u"), member("c", "u")) == {
-        "a": {"t": [*range(0, 4, 2)]},
-        "b": {"t": [*range(1, 4, 2)]},
-        "c": {"u": [*range(2)]},
+        "a": {"t": [0, 2]},
+        "b": {"t": [1, 3]},
+        "c": {"u": [0, 1]},
     }
 
 

@@ -61,9 +61,8 @@ def test_placement_shift_moves_the_follower_replicas(shift: int, expected: list[
 
 
 def test_shift_defaults_to_the_start_index() -> None:
-    assert _placement_lists(BROKERS_WITHOUT_RACKS, 6, 3, start_index=2) == _placement_lists(
-        BROKERS_WITHOUT_RACKS, 6, 3, start_index=2, shift=2
-    )
+    explicit = _placement_lists(BROKERS_WITHOUT_RACKS, 6, 3, start_index=2, shift=2)
+    assert _placement_lists(BROKERS_WITHOUT_RACKS, 6, 3, start_index=2) == explicit
 
 
 def test_random_placement_draws_start_and_then_shift() -> None:
@@ -101,13 +100,13 @@ def test_impossible_placement_is_refused(arguments: Any, error: type[Exception],
 
 
 @pytest.mark.parametrize(
-    "options", [{"start_index": -1}, {"start_index": 2**31}, {"start_index": 0, "shift": -1}, {}, {"shift": 1}]
+    ("options", "message"),
+    [
+        *(({"start_index": -1}, "start_index"), ({"start_index": 2**31}, "start_index"), ({}, "start_index")),
+        *(({"start_index": 0, "shift": -1}, "shift"), ({"shift": 1}, "start_index")),
+        ({"start_index": 0, "start_partition": -1}, "start_partition: -1"),
+    ],
 )
-def test_negative_start_index_or_shift_is_refused(options: dict[str, int]) -> None:
-    with pytest.raises(replicas.InvalidPlacement, match=r"start_index|shift"):
+def test_start_index_or_shift_out_of_range_is_refused(options: dict[str, int], message: str) -> None:
+    with pytest.raises(replicas.InvalidPlacement, match=message):
         assign_replicas(BROKERS_WITHOUT_RACKS, 1, 1, **options)
-
-
-def test_a_negative_start_partition_is_refused() -> None:
-    with pytest.raises(replicas.InvalidPlacement, match="start_partition: -1"):
-        assign_replicas(BROKERS_WITHOUT_RACKS, 1, 1, start_index=0, start_partition=-1)

@@ -25,7 +25,6 @@ def add_sample(progress: OffsetSamples | None, at: int, committed: int | None, e
 def kept_times(progress: OffsetSamples) -> list[int]:
     """Return the times of the samples that are kept after the end of the episode."""
     kept = samples_after_end(progress)
-    assert kept is not None
     return [sample.at for sample in kept.samples["t"][0]]
 
 
@@ -76,9 +75,7 @@ def test_past_outage_is_bounded_by_a_later_sample() -> None:
     progress = add_sample(progress, 3000, 50, 50)
     resumed_outage = structs.replace(second, is_owned=True, resumed_after=2700, resumed_before=2800)
     later, _ = cost(progress, Outages(2, {"t": {0: resumed_outage}}), 1000)
-    assert earlier_cost is not None
     assert earlier_cost.delayed_messages[1] is None
-    assert later is not None
     assert later.delayed_messages == (0, 80)
 
 
@@ -94,5 +91,4 @@ def test_partition_without_any_record_costs_nothing() -> None:
     progress = add_sample(add_sample(None, 1000, None, 0), 5000, None, 0)
     outage = Outage(1, 1, is_owned=True, stopped_before=2000, resumed_after=3000)
     total, catching_up = cost(progress, Outages(1, {"t": {0: outage}}), 1000)
-    assert total is not None
     assert (total.delayed_messages, total.worst_delay_ms, catching_up) == ((0, 0), (0, 0), False)

@@ -73,7 +73,6 @@ def observed() -> tuple[bytes, Event]:
 def quiet() -> tuple[bytes, Event]:
     blob, _ = joined()
     episode = Bucket(blob).get("g").episode
-    assert episode is not None
     return blob, Event("timer", "q", GroupQuiet(group_id="g", timestamp=9, after=episode.last_note_id))
 
 

@@ -283,7 +283,6 @@ def test_stored_state_of_a_group_is_bounded(events: Callable[[Log, int], Iterato
         run(bucket, half)
         sizes.append(len(bucket.pack()))
     state = bucket.get("g").state
-    assert state is not None
     assert len(state.applied) == MAX_FINGERPRINT_BYTES
     # Larger numbers take more bytes.
     assert MAX_FINGERPRINT_BYTES < sizes[1] <= sizes[0] + 16 < MAX_FINGERPRINT_BYTES + 1500

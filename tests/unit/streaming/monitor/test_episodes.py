@@ -70,7 +70,6 @@ def test_timer_reports_quiet_and_closes_the_episode() -> None:
     (write,) = expire(bucket, 100 + QUIET_MS, SINKS)
     event = written_event(write)
     mark = bucket.get("g").episode
-    assert mark is not None
     assert (write.topic, write.key, event.source) == ("m", b"g", "rebalance-monitor/timer")
     assert event.data == GroupQuiet(group_id="g", timestamp=2_000 + QUIET_MS, after=mark.last_note_id)
     assert event.id == f"g/quiet/{mark.last_note_id}"
@@ -190,7 +189,6 @@ def test_repeated_kills_are_one_storm_that_names_the_member(fields: dict[str, An
         ]
     (episode,) = group.written_episodes()
     assert (episode.kind, episode.status, episode.sure) == ("storm", "storming", True)
-    assert episode.repeated is not None
     assert (episode.repeated.member_id, episode.repeated.times, episode.repeated.period_ms) == ("pay-3-9", 9, 20_000)
     assert "because of pay-3 (9 times, about every 20 s)" in episode.story
 
@@ -245,7 +243,6 @@ def test_member_holding_up_its_group_is_named_until_it_yields() -> None:
     (episode,) = written_episodes(run(bucket, [snapshot_event(log, 3, "Stable", c1={"has": [0]}, c2={"has": [1]})]))
     assert (episode.waiting_for, episode.round_count, episode.status) == ([], 3, "settled")
     state = bucket.get("g").episode
-    assert state is not None
     assert state.wait_durations_ms == (episode.updated_at - since,)
 
 

@@ -104,9 +104,7 @@ class TestConnect:
             ),
         )
         latest = assignments(outputs)[-1].assignment
-        assert latest is not None
         assert (latest.kind, latest.standby, latest.members["w1"]) == ("connect", UNSET, {"snk": [-1, 2, 3]})
-        assert state is not None
         assert state.last_owners == {}
 
     def test_lost_tasks_wait_for_their_worker_then_move(self) -> None:
@@ -147,7 +145,6 @@ class TestConnect:
         state, outputs = play(events)
 
         assert [(entry[1], entry[3]) for entry in rounds(outputs)] == [(1, {}), (1, {"snk": [-1, 0]}), (2, {}), (1, {})]
-        assert state is not None
         assert state.last_owners == {}
 
     def test_each_eager_connect_generation_is_a_first_round(self) -> None:
@@ -224,7 +221,6 @@ class TestStreams:
             ),
         }
         latest = assignments(outputs)[-1].assignment
-        assert latest is not None
         assert (latest.standby, latest.warmup) == ({"a": {"0": [1]}, "b": {"0": [0]}}, {"a": {}, "b": {}})
 
     def test_standby_only_step_is_a_round_but_a_repeat_is_not(self) -> None:
@@ -272,7 +268,6 @@ class TestStreams:
         member = ObservedMember(member_id="a", topics=["t"], assigned={}, standby={"0": [0]}, warmup={"0": [1]})
         state, outputs = play([Log().event(GroupObserved, members=[member], generation=1)])
 
-        assert state is not None
         assert (state.standby, state.warmup) == ({}, {})
         assert diffs(outputs)[0].members["a"].standby is UNSET
 
@@ -294,7 +289,6 @@ class TestShare:
             "a": change({"t": [0, 1]}, {"t": [1]}, {}, {"t": [0]}),
             "b": change(assigned={"t": [0, 1]}),
         }
-        assert state is not None
         assert state.last_owners == {}
 
     def test_partition_with_remaining_owners_is_not_unassigned(self) -> None:
@@ -308,7 +302,6 @@ class TestShare:
         )
 
         assert diffs(outputs)[-1].unassigned == {}
-        assert state is not None
         assert state.last_owners == {}
 
     def test_unknown_or_unsubscribed_topics_are_violations(self) -> None:

@@ -95,7 +95,6 @@ def test_static_replacement_keeps_generation_without_diff() -> None:
     state, outputs = play([log.observe(3, {"a-2": {"t": [0]}}, instances={"a-2": "a"})], state)
     assert diffs(outputs) == []
     (latest,) = assignments(outputs)
-    assert latest.assignment is not None
     assert latest.assignment.members == {"a-2": {"t": [0]}}
     (diff,) = diffs(play([log.observe(4, {"a-2": {"t": [0]}}, instances={"a-2": "a"})], state)[1])
     assert diff.members == {"a-2": change(owned={"t": [0]}, kept={"t": [0]}, group_instance_id="a")}
@@ -189,7 +188,6 @@ def test_a_deleted_observed_group_stays_observed() -> None:
     log = Log()
     state, outputs = play([log.observe(9, {"c1": {"t": [0]}}), log.delete()])
     assert diffs(outputs)[-1].members == {"c1": change(owned={"t": [0]}, revoked={"t": [0]}, present=False)}
-    assert state is not None
     assert state.observed
     (diff,) = diffs(play([log.observe(1, {"c1": {"t": [0]}})], state)[1])
     assert diff.generation == 1
@@ -206,7 +204,6 @@ def test_repeated_partitions_and_empty_topics_are_omitted() -> None:
     (diff,) = diffs(outputs)
     assert (diff.members, diff.violations) == ({"c1": change(assigned={"t": [0, 1]})}, [])
     (latest,) = assignments(outputs)
-    assert latest.assignment is not None
     assert latest.assignment.members == {"c1": {"t": [0, 1]}}
 
 

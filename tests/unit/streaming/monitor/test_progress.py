@@ -66,7 +66,6 @@ def test_commits_after_the_last_sample_count() -> None:
     group.rebalance(partitions={"t": [0, 1]}, committed={"t": {"0": 900, "1": 50}})
     group.sample(22, t0=(900, 1000), t1=(50, 50))
     (episode,), _ = group.sample(30, t0=(1000, 1000), t1=(50, 50))
-    assert episode.cost is not None
     assert episode.cost.delayed_messages == (0, 100)
 
 
@@ -74,7 +73,6 @@ def test_partitions_without_traffic_cost_nothing() -> None:
     group = Group()
     group.rebalance()
     (episode,), _ = group.sample(30, t0=(100, 100), t1=(50, 50))
-    assert episode.cost is not None
     assert (episode.cost.delayed_messages, episode.cost.worst_delay_ms) == ((0, 0), (0, 0))
     assert "delayed" not in episode.story
 
@@ -87,7 +85,6 @@ def test_cost_without_commits_is_unknown() -> None:
     group.sample(10, t0=(None, 100), t1=(50, 50))
     group.rebalance()
     (episode,), _ = group.sample(30, t0=(None, 140), t1=(50, 50))
-    assert episode.cost is not None
     unknown = (episode.cost.delayed_messages, episode.cost.peak_lag, episode.cost.caught_up_at)
     assert (episode.status, unknown) == ("settled", ((0, None), (0, None), None))
 

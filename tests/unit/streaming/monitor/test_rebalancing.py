@@ -9,7 +9,7 @@ from streaming.episodes.status import GroupStatus, group_status
 from streaming.monitor.bucket import expire
 from streaming.records.diffs import LatestAssignment
 from streaming.records.episodes import Acknowledged
-from streaming.records.events import Event, GroupObserved, GroupRebalancing, IncidentAcknowledged
+from streaming.records.events import Event, GroupRebalancing, IncidentAcknowledged
 from tests.support.pure_stream import StreamedGroup, written_event
 
 HALF_ASSIGNED: dict[str, Any] = {"a": {"t": [0]}, "b": {"t": [1]}}
@@ -42,7 +42,6 @@ class Group(StreamedGroup):
     def in_state(self, state: str, epoch: int, member_epoch: int) -> Event:
         """Return a snapshot of a group with epochs, whose members have reached ``member_epoch``."""
         event = self.observed(epoch, epoch=True)
-        assert isinstance(event.data, GroupObserved)
         members = [structs.replace(member, member_epoch=member_epoch) for member in event.data.members]
         return structs.replace(event, data=structs.replace(event.data, state=state, members=members))
 
