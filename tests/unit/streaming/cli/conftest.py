@@ -2,10 +2,13 @@
 
 import io
 import logging
+import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -15,6 +18,7 @@ from streaming.records.episodes import key as key_of
 from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import ASSIGNMENTS, EPISODES, FLAPPY_INCIDENTS, INCIDENTS, checkout_group, records
 from tests.support.memory_kafka import MemoryKafka
+from tests.support.wait import eventually
 
 
 class Command:
@@ -55,6 +59,28 @@ def run(command: Command) -> RunCommand:
         return subprocess.CompletedProcess(words, *command(*words, stdin=stdin))
 
     return run
+
+
+def table_cells(out: str) -> list[list[str]]:
+    """Return the cells of the printed table's body rows."""
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
+
+
+@contextmanager
+def stopped_when(condition: Callable[[], object], number: signal.Signals = signal.SIGTERM) -> Iterator[None]:
+    """Send a signal to this process when the condition is true, or when the wait for it has failed."""
+
+    def later() -> None:
+        try:
+            eventually(condition)
+        finally:
+            if callable(signal.getsignal(number)):  # the default handler would end the test process
+                os.kill(os.getpid(), number)
+
+    thread = threading.Thread(target=later)
+    thread.start()
+    yield
+    thread.join()
 
 
 @pytest.fixture

@@ -16,11 +16,6 @@ def line(**fields: Any) -> bytes:
     return json.dumps({"topics": {"t": {"partitions": 4}}, "members": MEMBERS, **fields}).encode()
 
 
-def test_group_gets_the_assignment_of_its_assignor() -> None:
-    assert assignment_answer(line(assignor="range")) == {"assignment": {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}}
-    assert assignment_answer(line(assignor="sticky")) == {"assignment": {"a": {"t": [0, 3]}, "b": {"t": [1, 2]}}}
-
-
 def test_assignment_answer_lists_every_member() -> None:
     members = [{"memberId": "a", "topics": []}, {"memberId": "b", "topics": ["none"]}]
     assert assignment_answer(line(assignor="roundrobin", members=members)) == {"assignment": {"a": {}, "b": {}}}
@@ -55,9 +50,7 @@ def test_zookeeper_assignment_accepts_known_kafka_versions() -> None:
         assignment_answer(line(**request, kafkaVersion="7"))
 
 
-def test_unknown_protocol_or_assignor_is_refused() -> None:
-    with pytest.raises(UnknownAssignor, match="assignor: 'best' is not one of range, roundrobin"):
-        assignment_answer(line(assignor="best"))
+def test_unknown_protocol_is_refused() -> None:
     with pytest.raises(UnknownAssignor, match="protocol: 'carrier-pigeon' is not one of classic"):
         assignment_answer(line(assignor="range", protocol="carrier-pigeon"))
     with pytest.raises(UnknownAssignor, match="protocol: 'carrier-pigeon' is not one of classic"):
@@ -66,7 +59,6 @@ def test_unknown_protocol_or_assignor_is_refused() -> None:
 
 def test_compare_lists_every_client_assignor() -> None:
     compared = comparison_answer(line())["compared"]
-    assert list(compared) == ["range", "roundrobin", "sticky", "cooperative-sticky"]
     assert compared["range"] == {
         "assignment": {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}},
         "revoked": 2,
@@ -76,12 +68,8 @@ def test_compare_lists_every_client_assignor() -> None:
         "most": 2,
         "least": 2,
     }
-    assert {name: answer["moved"] for name, answer in compared.items()} == {
-        "range": 2,
-        "roundrobin": 2,
-        "sticky": 0,
-        "cooperative-sticky": 0,
-    }
+    moves = [(name, answer["moved"]) for name, answer in compared.items()]
+    assert moves == [("range", 2), ("roundrobin", 2), ("sticky", 0), ("cooperative-sticky", 0)]
 
 
 def test_order_of_owned_partitions_does_not_matter() -> None:
@@ -92,9 +80,8 @@ def test_order_of_owned_partitions_does_not_matter() -> None:
 def test_comparison_shows_the_error_of_an_assignor() -> None:
     members = [{"memberId": "a", "streams": {"t": 1, "u": 1}}, {"memberId": "b", "streams": {"t": 1}}]
     topics = {"t": {"partitions": 2}, "u": {"partitions": 1}}
-    compared = comparison_answer(line(protocol="zookeeper", kafkaVersion="0.8.2", topics=topics, members=members))[
-        "compared"
-    ]
+    request = line(protocol="zookeeper", kafkaVersion="0.8.2", topics=topics, members=members)
+    compared = comparison_answer(request)["compared"]
     assert compared["roundrobin"]["error"]["type"] == "InvalidGroup"
     assert compared["range"]["assignment"] == {"a-0": {"t": [0], "u": [0]}, "b-0": {"t": [1]}}
 

@@ -1,9 +1,6 @@
 """The command ``collect`` passes its options to the collector."""
 
-import os
 import re
-import signal
-import threading
 from urllib.request import urlopen
 
 import pytest
@@ -11,8 +8,7 @@ import pytest
 from streaming.kafka.runtime import free_ports
 from tests.support.memory_kafka import MemoryKafka, group
 from tests.support.offsets_topic import GOLDEN, captured_records
-from tests.support.wait import eventually
-from tests.unit.streaming.cli.conftest import Command
+from tests.unit.streaming.cli.conftest import Command, stopped_when
 
 
 @pytest.fixture
@@ -39,54 +35,32 @@ def test_collector_filters_groups_and_stops_on_sigterm(
     command: Command, kafka_with_recorded_log: MemoryKafka, words: list[str], groups: set[bytes]
 ) -> None:
     (port,) = free_ports(1)
-    figures: list[str] = []
+    records = len(kafka_with_recorded_log.records("__consumer_offsets"))
 
-    def later() -> None:
-        def has_published() -> bool:
-            try:
-                with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-                    text = answer.read().decode()
-            except OSError:
-                return False
-            figures[:] = re.findall(r"^rebalance_monitor_collect_(\w+) ([\d.]+)$", text, re.MULTILINE)
-            named = dict(figures)
-            records = len(kafka_with_recorded_log.records("__consumer_offsets"))
-            return named.get("records_total") == f"{records:.1f}" and named["partitions_behind"] == "0.0"
-
+    def has_published() -> bool:
         try:
-            eventually(has_published)
-        finally:
-            if callable(signal.getsignal(signal.SIGTERM)):  # the default handler would end the test process
-                os.kill(os.getpid(), signal.SIGTERM)
+            with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+                text = answer.read().decode()
+        except OSError:
+            return False
+        figures = dict(re.findall(r"^rebalance_monitor_collect_(\w+) ([\d.]+)$", text, re.MULTILINE))
+        return figures.get("records_total") == f"{records:.1f}" and figures["partitions_behind"] == "0.0"
 
-    thread = threading.Thread(target=later)
-    thread.start()
     log = str(GOLDEN / "coordinator-4.3.1.log")
-    status, out, _ = command("collect", "--metrics-port", str(port), "--coordinator-log", log, *words)
-    thread.join()
+    with stopped_when(has_published):
+        status, out, _ = command("collect", "--metrics-port", str(port), "--coordinator-log", log, *words)
     assert (status, out) == (0, "")
-    assert {message.key() for message in kafka_with_recorded_log.records("rebalance.membership")} == groups
-    assert any(
-        b"coordinator-log" in (message.value() or b"")
-        for message in kafka_with_recorded_log.records("rebalance.membership")
-    )
+    published = kafka_with_recorded_log.records("rebalance.membership")
+    assert {message.key() for message in published} == groups
+    assert any(b"coordinator-log" in (message.value() or b"") for message in published)
 
 
 def test_polling_collector_filters_groups_and_stops(command: Command, kafka: MemoryKafka) -> None:
     for name in ("orders", "console-1"):
         kafka.groups[name] = group(name, shares={"a": [("t", 0)]})
 
-    def later() -> None:
-        try:
-            eventually(lambda: "rebalance.membership" in kafka.topics and kafka.records("rebalance.membership"))
-        finally:
-            if callable(signal.getsignal(signal.SIGTERM)):  # the default handler would end the test process
-                os.kill(os.getpid(), signal.SIGTERM)
-
-    thread = threading.Thread(target=later)
-    thread.start()
-    status, out, _ = command("collect", "--by", "polling", "--exclude-group", "console.*")
-    thread.join()
+    with stopped_when(lambda: "rebalance.membership" in kafka.topics and kafka.records("rebalance.membership")):
+        status, out, _ = command("collect", "--by", "polling", "--exclude-group", "console.*")
     assert (status, out) == (0, "")
     assert {message.key() for message in kafka.records("rebalance.membership")} == {b"orders"}
 

@@ -12,7 +12,7 @@ from streaming.records.cost import total_cost
 from streaming.records.episodes import Cost, Downtime, Episode, key
 from tests.support.compacted import EPISODES, checkout_group, episode_records
 from tests.support.memory_kafka import MemoryKafka
-from tests.unit.streaming.cli.conftest import Command
+from tests.unit.streaming.cli.conftest import Command, table_cells
 
 NOW_MS = time.time_ns() // 1_000_000
 MESSAGES = Cost(delayed_messages=(10, 20), worst_delay_ms=(3000, 4000), peak_lag=(7, 7), catch_up_ms=(1000, None))
@@ -40,19 +40,12 @@ def week_of_episodes(kafka: MemoryKafka) -> MemoryKafka:
 
 def test_unknown_values_widen_the_bounds() -> None:
     measured_episode, second = episode(1, "g", 1, cost=MESSAGES), episode(2, "g", 1, cost=MESSAGES)
-    both, partly_measured_line, unmeasured_line = (
-        total_cost([measured_episode, second]),
-        total_cost([measured_episode, episode(3, "g", 1)]),
-        total_cost([]),
-    )
+    both = total_cost([measured_episode, second])
     assert (both.delayed_messages, both.worst_delay_ms, both.peak_lag) == ((20, 40), (3000, 4000), (7, 7))
     assert (both.catch_up_ms, both.measured) == ((2000, None), 2)
-    assert (partly_measured_line.delayed_messages, partly_measured_line.peak_lag, partly_measured_line.measured) == (
-        (10, None),
-        (7, None),
-        1,
-    )
-    assert (unmeasured_line.delayed_messages, unmeasured_line.downtime) == (None, None)
+    partly = total_cost([measured_episode, episode(3, "g", 1)])
+    assert (partly.delayed_messages, partly.peak_lag, partly.measured) == ((10, None), (7, None), 1)
+    assert (total_cost([]).delayed_messages, total_cost([]).downtime) == (None, None)
 
 
 @pytest.mark.usefixtures("week_of_episodes")
@@ -67,7 +60,7 @@ def test_json_has_one_line_per_group(command: Command) -> None:
 @pytest.mark.usefixtures("week_of_episodes")
 def test_table_has_one_row_per_group(command: Command) -> None:
     out = command("cost", "--since", "7d")[1]
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
+    rows = table_cells(out)
     assert rows[0][4:] == ["5.0 s to 9.0 s", "≥ 10", "≥ 3.0 s", "≥ 7", "≥ 1.0 s"]
     assert rows[1][4:] == ["unknown", "10 to 20", "3.0 s to 4.0 s", "7", "0 ms"]
 

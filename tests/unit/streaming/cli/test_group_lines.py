@@ -56,14 +56,6 @@ def test_all_fields_are_read_and_unknown_ones_ignored() -> None:
     )
 
 
-def test_owned_topics_without_metadata_are_accepted() -> None:
-    members = [{"memberId": "c", "topics": ["t0"], "owned": {"t0": [9], "deleted": [3]}}]
-    assert parse_group(line(topics={"t0": {"partitions": 0}}, members=members)).members[0].owned == {
-        "t0": [9],
-        "deleted": [3],
-    }
-
-
 def member(**fields: Any) -> dict[str, Any]:
     return {"members": [{"memberId": "c1", "topics": ["t0"], **fields}]}
 

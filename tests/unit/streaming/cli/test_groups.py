@@ -1,20 +1,31 @@
-"""The command ``groups`` prints one line per group, in text and JSON."""
+"""The commands ``groups``, ``group`` and ``top`` print groups, in text and JSON."""
 
 import json
 
+from streaming.cli.groups import sort_worst_first
+from streaming.recording.overview import GroupOverview
 from streaming.records.codec import encode
 from streaming.records.episodes import key
 from streaming.records.events import CLUSTER
-from tests.support.compacted import ASSIGNMENTS, EPISODES, FLAPPY_INCIDENTS, INCIDENTS, checkout_group, episode_records
+from tests.support.built_diffs import DiffBuilder
+from tests.support.compacted import (
+    ASSIGNMENTS,
+    EPISODES,
+    FLAPPY_INCIDENTS,
+    INCIDENTS,
+    checkout_group,
+    episode_records,
+    latest,
+)
 from tests.support.incidents import incident
 from tests.support.memory_kafka import MemoryKafka
-from tests.unit.streaming.cli.conftest import Command
+from tests.unit.streaming.cli.conftest import Command, table_cells
 
 
 def test_table_in_a_pipe_has_no_colours(command: Command, groups: MemoryKafka) -> None:
     status, out, errors = command("groups")
     assert (status, errors, "\x1b" in out) == (0, "", False)
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "consumer" in line]
+    rows = [row for row in table_cells(out) if "consumer" in row]
     assert [row[:6] for row in rows] == [
         ["flappy", "consumer", "storming", "2", "", "storm, stuck"],
         ["team/checkout", "consumer", "stable", "3", "", ""],
@@ -27,40 +38,31 @@ def test_json_has_one_object_per_group(command: Command, groups: MemoryKafka) ->
     lines = [json.loads(line) for line in out.splitlines()]
     assert status == 0
     records = ("episode", "incidents")
+    same: dict[str, object] = {"kind": "consumer", "awaited": [], "lag": None, "downtimeToday": None}
     assert [{name: line[name] for name in line if name not in records} for line in lines] == [
         {
             "groupId": "flappy",
-            "kind": "consumer",
             "state": "storming",
             "status": "storming",
             "since": lines[0]["episode"]["openedAt"],
             "reason": lines[0]["episode"]["story"],
-            "awaited": [],
             "members": 2,
-            "lag": None,
-            "downtimeToday": None,
+            **same,
         },
         {
             "groupId": "team/checkout",
-            "kind": "consumer",
             "state": "settled",
             "status": "stable",
             "since": lines[1]["episode"]["closedAt"],
             "reason": None,
-            "awaited": [],
             "members": 3,
-            "lag": None,
-            "downtimeToday": None,
+            **same,
         },
     ]
+    shown = [encode(incident).decode() for incident in FLAPPY_INCIDENTS[:0:-1]]  # the open ones, newest first
+    assert out.splitlines()[0].endswith(f'"incidents":[{",".join(shown)}]}}')
     newest = episode_records(checkout_group())[-1].value.decode()
     assert out.splitlines()[1].endswith(f'"episode":{newest},"incidents":[]}}')
-
-
-def test_open_incidents_are_listed_with_their_group_newest_first(command: Command, groups: MemoryKafka) -> None:
-    _, out, _ = command("groups", "--json")
-    shown = [encode(incident).decode() for incident in FLAPPY_INCIDENTS[:0:-1]]
-    assert out.splitlines()[0].endswith(f'"incidents":[{",".join(shown)}]}}')
 
 
 def test_malformed_records_are_reported_and_skipped(command: Command, groups: MemoryKafka) -> None:
@@ -91,10 +93,6 @@ def test_cluster_incidents_are_printed_first(command: Command, groups: MemoryKaf
     assert command("incidents", "--json", "--group", "flappy")[1].count("\n") == 3
 
 
-def cells(out: str) -> list[list[str]]:
-    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
-
-
 def test_group_command_prints_the_group_as_text(command: Command, groups: MemoryKafka) -> None:
     status, out, errors = command("group", "team/checkout")
     assert (status, errors, "\x1b" in out) == (0, "", False)
@@ -102,7 +100,7 @@ def test_group_command_prints_the_group_as_text(command: Command, groups: Memory
         "team/checkout  consumer, stable since 2023-11-14 22:23:36 UTC, 3 members"
         "  classic, range, generation 5 since 2023-11-14 22:23:36 UTC"
     )
-    rows = cells(out)
+    rows = table_cells(out)
     assert rows[:3] == [
         ["pay (h1)", "h1", "t:2-3", "2", "pay@h1#2"],
         ["pay (h2)", "h2", "t:4-5", "2", "pay@h2#2"],
@@ -141,17 +139,31 @@ def test_open_incidents_newest_first(command: Command, groups: MemoryKafka) -> N
 
 def test_unknown_group_is_reported(command: Command, groups: MemoryKafka) -> None:
     for words in (["group", "checkout"], ["group", "--json", "checkout"]):
-        assert command(*words) == (
-            2,
-            "",
-            ("error: group checkout: not found; `rebalance-monitor groups` lists all groups\n"),
-        )
+        error = "error: group checkout: not found; `rebalance-monitor groups` lists all groups\n"
+        assert command(*words) == (2, "", error)
 
 
 def test_deleted_group_is_reported(command: Command, groups: MemoryKafka) -> None:
     groups.append(ASSIGNMENTS, None, key=b"flappy", partition=1)
-    assert command("group", "flappy") == (
-        2,
-        "",
-        "error: group flappy: deleted; `rebalance-monitor why flappy` shows its last episode\n",
-    )
+    error = "error: group flappy: deleted; `rebalance-monitor why flappy` shows its last episode\n"
+    assert command("group", "flappy") == (2, "", error)
+
+
+def test_top_prints_one_table_per_reading_in_a_pipe(command: Command, groups: MemoryKafka) -> None:
+    status, out, errors = command("top", "--count", "2", "--interval", "1")
+    assert (status, errors) == (0, "")
+    assert [row[0] for row in table_cells(out) if "consumer" in row] == ["flappy", "team/checkout"] * 2
+
+
+def test_top_json_equals_groups_json(command: Command, groups: MemoryKafka) -> None:
+    _, out, _ = command("top", "--json", "--count", "1", "--limit", "1")
+    assert json.loads(out)["groupId"] == "flappy"
+    assert command("groups", "--json")[1].splitlines()[0] == out.strip()
+
+
+def test_the_worst_status_is_first() -> None:
+    left = DiffBuilder(group_id="empty").join("a").leave("a")
+    overviews = [
+        GroupOverview(latest(builder), list(reversed(episode_records(builder)))) for builder in (left, checkout_group())
+    ]
+    assert [overview.status.status for overview in sort_worst_first(overviews)] == ["stable", "empty"]

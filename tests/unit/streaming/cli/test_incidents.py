@@ -10,7 +10,7 @@ from streaming.records.episodes import key
 from streaming.records.events import GroupPauses
 from tests.support.incidents import incident
 from tests.support.memory_kafka import MemoryKafka
-from tests.unit.streaming.cli.conftest import Command
+from tests.unit.streaming.cli.conftest import Command, table_cells
 
 TOPIC = "rebalance.incidents"
 STORM_INCIDENT = incident("checkout", 2, opened_at=1_700_000_000_000, times=3)
@@ -27,8 +27,7 @@ def incidents_topic(kafka: MemoryKafka) -> MemoryKafka:
 
 
 def rows(out: str) -> list[list[str]]:
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
-    return [row for row in rows if row and row[0] in ("checkout", "team/pay")]
+    return [row for row in table_cells(out) if row and row[0] in ("checkout", "team/pay")]
 
 
 def test_table_lists_open_incidents_newest_first(command: Command, incidents_topic: MemoryKafka) -> None:

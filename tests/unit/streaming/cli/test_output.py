@@ -35,23 +35,21 @@ class FakeTerminal(io.StringIO):
         return True
 
 
-def shown(monkeypatch: pytest.MonkeyPatch, screen: io.StringIO, times: list[float]) -> str:
+@pytest.mark.parametrize(
+    ("screen", "times", "text"),
+    [
+        (FakeTerminal(), [0.0, 0.5, 1.9], ""),
+        (FakeTerminal(), [0.0, 0.5, 2.1, 2.1], "\r2,000 keys placed\r\x1b[K"),
+        (io.StringIO(), [0.0], ""),
+    ],
+)
+def test_progress_is_shown_on_a_terminal_after_two_seconds(
+    monkeypatch: pytest.MonkeyPatch, screen: io.StringIO, times: list[float], text: str
+) -> None:
     clock = iter(times)
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     with output.Progress("keys placed") as work:
         work.step(1000)
         work.step(1000)
-    return screen.getvalue()
-
-
-def test_progress_is_hidden_for_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert shown(monkeypatch, FakeTerminal(), [0.0, 0.5, 1.9]) == ""
-
-
-def test_progress_is_shown_and_erased(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert shown(monkeypatch, FakeTerminal(), [0.0, 0.5, 2.1, 2.1]) == "\r2,000 keys placed\r\x1b[K"
-
-
-def test_progress_is_only_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert shown(monkeypatch, io.StringIO(), [0.0]) == ""
+    assert screen.getvalue() == text

@@ -4,15 +4,10 @@ from typing import Any
 
 import pytest
 
-from streaming.cli.diff_lines import diff_lines, partition_counts_text, short_member
+from streaming.cli.diff_lines import diff_lines, partition_counts_text
 from streaming.records.diffs import Cause, Expected, MemberDiff
 from streaming.records.events import PROBING, Evidence
 from tests.support.histories import change, sample
-
-
-def test_only_the_uuid_of_a_member_id_is_shortened() -> None:
-    assert short_member("c1-0b9fa3c2-94b1-4c1c-8d5c-0a4f5e0d2b11") == "c1-0b9f…"
-    assert short_member("plain-member-7") == "plain-member-7"
 
 
 def test_shares_are_sorted_by_topic_and_empty_topics_left_out() -> None:
@@ -48,11 +43,6 @@ def test_diff_text_has_cause_reason_and_one_line_per_member() -> None:
     ]
 
 
-def diff_headline(**fields: Any) -> str:
-    text = next(iter(diff_lines(sample(**fields)))).plain
-    return text.partition(" ")[2]
-
-
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
@@ -61,16 +51,13 @@ def diff_headline(**fields: Any) -> str:
         ({"generation": None, "group_epoch": 7, "moved": 3}, "g epoch 7  c1 joined  moved 3"),
         ({"cause": Cause(kind="member.left", member_ids=["a", "b"])}, "g generation 1  a, b left"),
         ({"cause": Cause(kind="topic.partitions_changed", member_ids=[])}, "g generation 1   partitions changed"),
-        (
-            {"cause": Cause(kind="member.subscription_changed", member_ids=["c1"])},
-            "g generation 1  c1 changed its subscription",
-        ),
+        ({"cause": Cause(kind="member.subscription_changed")}, "g generation 1   changed its subscription"),
         ({"cause": Cause(kind="group.deleted", member_ids=[])}, "g generation 1   group deleted"),
         ({"cause": Cause(kind="made.up", member_ids=["c1"])}, "g generation 1  c1 made.up"),
     ],
 )
 def test_headline_names_member_and_cause(fields: dict[str, Any], expected: str) -> None:
-    assert diff_headline(**fields) == expected
+    assert next(iter(diff_lines(sample(**fields)))).plain.partition(" ")[2] == expected
 
 
 def test_round_is_printed_under_the_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,11 +94,8 @@ def test_members_are_listed_in_order() -> None:
 
 
 def test_members_have_display_names_and_ids() -> None:
-    first, second_label, third = (
-        "O4ZHelk8SVWGgq4QmbZ7bg",
-        "zzZHelk8SVWGgq4QmbZ7bg",
-        "c1-0b9fa3c2-94b1-4c1c-8d5c-0a4f5e0d2b11",
-    )
+    first, second_label = "O4ZHelk8SVWGgq4QmbZ7bg", "zzZHelk8SVWGgq4QmbZ7bg"
+    third = "c1-0b9fa3c2-94b1-4c1c-8d5c-0a4f5e0d2b11"
     left = Evidence(source="log", reason=f"member {first} left the group", member_ids=[first], kind=None)
     diff = sample(
         cause=Cause(kind="member.left", member_ids=[first], evidence=[left]),
@@ -176,9 +160,7 @@ def test_unchanged_members_share_a_line() -> None:
 
 def test_reason_of_a_comparison_names_its_members() -> None:
     gone = Evidence(source="comparison", reason="gone since", member_ids=["c1", "c3"], kind="member.left")
-    lines = [
-        line.plain for line in diff_lines(sample(cause=Cause(kind="member.joined", member_ids=["c2"], evidence=[gone])))
-    ]
-    assert lines[1] == "  why: c1, c3: gone since (comparison)"
+    joined = Cause(kind="member.joined", member_ids=["c2"], evidence=[gone])
+    assert [line.plain for line in diff_lines(sample(cause=joined))][1] == "  why: c1, c3: gone since (comparison)"
     same = Cause(kind="member.left", member_ids=["c1", "c3"], evidence=[gone])
     assert [line.plain for line in diff_lines(sample(cause=same))][1] == "  why: gone since (comparison)"

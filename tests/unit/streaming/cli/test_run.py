@@ -1,9 +1,6 @@
 """The command ``run`` starts the three components with its options, and ends them together."""
 
-import os
-import signal
 import socket
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +14,7 @@ from streaming.process import children
 from streaming.spark.checkpoint import LocalCheckpoint
 from tests.support.background import run_in_background
 from tests.support.memory_kafka import MemoryKafka
-from tests.support.wait import eventually
-from tests.unit.streaming.cli.conftest import Command
+from tests.unit.streaming.cli.conftest import Command, stopped_when
 
 
 class FakeComponent:
@@ -58,16 +54,10 @@ def parts(monkeypatch: pytest.MonkeyPatch, kafka: MemoryKafka) -> type[FakeCompo
 def test_components_get_options_and_stop_in_reverse_order(
     command: Command, parts: type[FakeComponent], kafka: MemoryKafka, tmp_path: Path
 ) -> None:
-    def later() -> None:
-        eventually(lambda: len(parts.started) == 3)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    thread = threading.Thread(target=later)
-    thread.start()
     words = ("--bootstrap-servers", "k:1", "--topic-prefix", "p.", "--log-format", "json", "--verbose")
     own = ("--checkpoint", str(tmp_path / "c"), "--coordinator-log", "a.log", "--coordinator-log", "b.log")
-    status, _, _ = command("run", *own, *words, "--port", "1234")
-    thread.join()
+    with stopped_when(lambda: len(parts.started) == 3):
+        status, _, _ = command("run", *own, *words, "--port", "1234")
     common = ["--log-format", "json", "--bootstrap-servers", "k:1", "--topic-prefix", "p.", "--verbose"]
     logs = ["--coordinator-log", "a.log", "--coordinator-log", "b.log"]
     assert status == 0

@@ -1,8 +1,6 @@
 """``watch --stories`` prints each changed episode before its diffs; without the topic of episodes, only diffs."""
 
-import os
 import re
-import signal
 import threading
 
 import pytest
@@ -16,8 +14,7 @@ from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.compacted import EPISODES, checkout_group, episode_records, episode_updates
 from tests.support.memory_kafka import MemoryKafka
-from tests.support.wait import eventually
-from tests.unit.streaming.cli.conftest import Command
+from tests.unit.streaming.cli.conftest import Command, stopped_when
 
 DIFFS = "rebalance.diffs"
 GROUP = "team/checkout"
@@ -50,9 +47,8 @@ def heads(out: str) -> list[str]:
 
 def printed_lines() -> list[str]:
     """Return the group's story lines in order; an episode that closes without a change gets no further line."""
-    return list(
-        dict.fromkeys(f"{GROUP}  {episode.status}  {episode.story}" for episode in episode_updates(checkout_group()))
-    )
+    lines = [f"{GROUP}  {episode.status}  {episode.story}" for episode in episode_updates(checkout_group())]
+    return list(dict.fromkeys(lines))
 
 
 def test_changed_stories_are_printed_above_their_diffs(command: Command, both: MemoryKafka) -> None:
@@ -106,14 +102,8 @@ def test_diffs_are_printed_if_stories_are_unreadable(command: Command, diffs: Me
 
 
 def test_diffs_are_shown_while_the_episode_topic_is_missing(command: Command, diffs: MemoryKafka) -> None:
-    def later() -> None:
-        eventually(lambda: any((DIFFS, 0) in consumer.reported_ends for consumer in diffs.consumers))
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    thread = threading.Thread(target=later)
-    thread.start()
-    status, out, errors = command("watch", "--stories", "--from-beginning", "--json")
-    thread.join()
+    with stopped_when(lambda: any((DIFFS, 0) in consumer.reported_ends for consumer in diffs.consumers)):
+        status, out, errors = command("watch", "--stories", "--from-beginning", "--json")
     assert (status, len(out.splitlines())) == (0, 5)
     assert f"topic {EPISODES} does not exist yet: waiting for it" in errors
 

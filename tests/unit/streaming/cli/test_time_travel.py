@@ -60,9 +60,3 @@ def test_watch_replays_the_rounds_between_two_times(command: Command) -> None:
 def test_watch_replays_stories_above_their_rounds(command: Command) -> None:
     lines = command("watch", "--from", "3000", "--to", "3000", "--stories")[1].splitlines()
     assert [" settled " in lines[0], " generation 2 " in lines[1]] == [True, True]
-
-
-@pytest.mark.usefixtures("log")
-def test_invalid_time_is_rejected(command: Command) -> None:
-    status, _, errors = command("groups", "--at", "yesterday")
-    assert (status, errors.startswith("error: --at yesterday: write RFC 3339")) == (2, True)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.histories import Log
 from tests.support.memory_kafka import MemoryKafka
-from tests.unit.streaming.cli.conftest import Command
+from tests.unit.streaming.cli.conftest import Command, table_cells
 
 
 @pytest.fixture
@@ -30,12 +30,8 @@ def document(command: Command, *words: str) -> dict[str, Any]:
 
 def test_json_has_every_protocol_and_the_requested_one(command: Command, live: MemoryKafka) -> None:
     answer = document(command, "--add", "1", "--partitions", "t=6")
-    assert (answer["groupId"], answer["protocol"], answer["assignor"], answer["generation"]) == (
-        "checkout",
-        "classic",
-        "range",
-        7,
-    )
+    group = [answer[name] for name in ("groupId", "protocol", "assignor", "generation")]
+    assert group == ["checkout", "classic", "range", 7]
     assert answer["partitions"] == {"t": 6}
     assert [answer["names"][member_id] for member_id in answer["added"]] == ["new-1"]
     ways = [(way["protocol"], way["assignor"], way["own"], way["chosen"]) for way in answer["answers"]]
@@ -71,7 +67,7 @@ def test_text_has_table_changes_and_uncertainty(command: Command, live: MemoryKa
     status, out, errors = command("what-if", "checkout", "--remove", "pay-1")
     assert (status, errors) == (0, "")
     assert out.startswith("checkout  classic, range  2 → 1 members, 4 partitions\n")
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
+    rows = table_cells(out)
     assert ["→", "eager", "range", "2", "0", "4", "1", "", "now"] in rows
     assert ["pay-1  goes", "t:0-1", ""] in rows
     assert ["pay-2", "", "t:0-1"] in rows
