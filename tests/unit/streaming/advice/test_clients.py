@@ -105,9 +105,8 @@ def test_configuration_file_alone_gives_advice(rule: str) -> None:
 
 def test_a_heartbeat_interval_above_the_session_is_refused() -> None:
     text = "session.timeout.ms=10000\nheartbeat.interval.ms=10000"
-    advice = rules(GroupHistory("", 0, configuration=parse_configuration("app.conf", text)))
-    assert advice["heartbeat-interval"].severity == "critical"
-    assert advice["heartbeat-interval"].settings == {"heartbeat.interval.ms": "3333"}
+    advice = rules(GroupHistory("", 0, configuration=parse_configuration("app.conf", text)))["heartbeat-interval"]
+    assert (advice.severity, advice.settings) == ("critical", {"heartbeat.interval.ms": "3333"})
 
 
 def test_advice_uses_spring_names_for_a_spring_file() -> None:

@@ -1,12 +1,13 @@
 """Rules about the rebalance protocol: each is tested on a group with the fault and on a similar group without it."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 from msgspec import structs
 
 from streaming.advice.clients import JAVA, LIBRDKAFKA
 from streaming.advice.model import CostSaving
+from streaming.simulation.live_group import LiveGroup
 from tests.support.advice import deploy, evidence, history, members, rules
 from tests.support.built_diffs import DiffBuilder
 from tests.support.incidents import incident
@@ -93,8 +94,8 @@ def test_classic_groups_get_consumer_protocol_advice() -> None:
     assert "consumer-protocol" not in rules(history(deploy(modern)))
 
 
-def group_of_twelve() -> DiffBuilder:
-    return DiffBuilder(96).join(*[f"pay-{number}@h{number}#1" for number in range(12)])
+def group_of_twelve(client: str = "pay-{0}@h{0}#1") -> DiffBuilder:
+    return DiffBuilder(96).join(*[client.format(number) for number in range(12)])
 
 
 def test_short_restarts_get_static_membership_advice() -> None:
@@ -112,7 +113,7 @@ def test_short_restarts_get_static_membership_advice() -> None:
     assert advice.saving is not None
     assert (advice.saving.rounds, advice.saving.moved[1] if advice.saving.moved else None) == ((16, 0), 0)
 
-    static = DiffBuilder(96).join(*[f"pay-{number}@h{number}#1=i{number}" for number in range(12)])
+    static = group_of_twelve("pay-{0}@h{0}#1=i{0}")
     assert "static-membership" not in rules(history(deploy(static, downtime_s=2), session_ms=45_000))
 
 
@@ -153,18 +154,18 @@ def test_changing_instance_ids_get_advice() -> None:
     assert "static-slot-held" not in advice
 
 
-def test_unchanged_instance_ids_give_no_advice() -> None:
-    builder = DiffBuilder(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a")
-    builder.fence("a@h1#1=a", after=3600).join("a@h1#2=a", after=10)
-    assert "static-ids-change" not in rules(history(builder, session_ms=45_000))
+def static_group() -> DiffBuilder:
+    return DiffBuilder(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a")
 
 
-def test_stateful_set_ordinals_get_no_changing_ids_advice() -> None:
-    assert "static-ids-change" not in rules(history(pods_with_new_instance_id("pay-3", "pay-4"), session_ms=45_000))
+def test_unchanged_ids_and_stateful_set_ordinals_get_no_advice() -> None:
+    unchanged = static_group().fence("a@h1#1=a", after=3600).join("a@h1#2=a", after=10)
+    for builder in (unchanged, pods_with_new_instance_id("pay-3", "pay-4")):
+        assert "static-ids-change" not in rules(history(builder, session_ms=45_000))
 
 
 def test_expired_static_member_gets_slot_held_advice() -> None:
-    builder = DiffBuilder(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a").fence("a@h1#1=a", after=3600)
+    builder = static_group().fence("a@h1#1=a", after=3600)
     advice = rules(history(builder, session_ms=45_000))["static-slot-held"]
     assert advice.severity == "info"
     assert advice.evidence == evidence(
@@ -175,7 +176,7 @@ def test_expired_static_member_gets_slot_held_advice() -> None:
         longestStopsMs=0,
     )
 
-    left = DiffBuilder(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a").leave("a@h1#1=a", after=3600)
+    left = static_group().leave("a@h1#1=a", after=3600)
     assert "static-slot-held" not in rules(history(left, session_ms=45_000))
 
 
@@ -192,13 +193,13 @@ def test_one_by_one_restarts_get_rolling_batches_advice() -> None:
     assert "rolling-batches" not in rules(history(restarted_group))
 
 
-def listing(builder: DiffBuilder, *lists: tuple[str, ...]) -> Any:
+def listing(builder: DiffBuilder, **lists: Sequence[tuple[str, ...]]) -> LiveGroup:
+    """Return the live group, in which a field of each member has the value from the list."""
     group = members(builder)
     assert group is not None
-    member_assignor_pairs = zip(group.members, lists, strict=True)
-    return group._replace(
-        members=tuple(structs.replace(member, assignors=names) for member, names in member_assignor_pairs)
-    )
+    ((field, values),) = lists.items()
+    pairs = zip(group.members, values, strict=True)
+    return group._replace(members=tuple(structs.replace(member, **{field: value}) for member, value in pairs))
 
 
 def test_unused_cooperative_assignor_gets_half_migration_advice() -> None:
@@ -206,7 +207,7 @@ def test_unused_cooperative_assignor_gets_half_migration_advice() -> None:
     lists = [("cooperative-sticky", "range")] * 9 + [("range",)]
     assert "half-migration" not in rules(history(builder))
 
-    advice = rules(history(builder, live=listing(builder, *lists)))
+    advice = rules(history(builder, live=listing(builder, assignors=lists)))
     assert "cooperative-assignor" not in advice
     half = advice["half-migration"]
     assert half.evidence[0].figures == {"assignors": ["cooperative-sticky, range", "range"]}
@@ -226,11 +227,8 @@ def test_half_migrated_group_gets_advice_after_a_day(age_ms: int, has_advice: bo
 
 def test_mixed_subscriptions_get_advice() -> None:
     builder = DiffBuilder(6).join("a@h1#1", "b@h2#1", "c@h3#1")
-    group = members(builder)
-    assert group is not None
     topics = (("orders", "bills"), ("orders", "bills"), ("clicks",))
-    split = tuple(structs.replace(member, topics=names) for member, names in zip(group.members, topics, strict=True))
-    advice = rules(history(builder, live=group._replace(members=split)))
+    advice = rules(history(builder, live=listing(builder, topics=topics)))
     assert advice["mixed-subscriptions"].evidence == evidence(
         "Members subscribe to different topics: a and b to bills, orders; c to clicks", subscriptions=2
     )

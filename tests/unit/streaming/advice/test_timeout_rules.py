@@ -35,9 +35,9 @@ def test_expired_sessions_get_longer_session_timeout_advice() -> None:
     assert advice.saving is not None
     assert (advice.saving.rounds, advice.saving.moved) == ((4, 0), (24, 0))
 
-    assert "session-timeout-short" not in rules(history(pause_member(group_of_three()), session_ms=45_000))
-    assert "session-timeout-short" not in rules(history(pause_member(group_of_three(), times=1), session_ms=10_000))
-    assert "session-timeout-short" not in rules(history(pause_member(group_of_three())))
+    for times, session_ms in ((2, 45_000), (1, 10_000), (2, None)):
+        paused = history(pause_member(group_of_three(), times), session_ms=session_ms)
+        assert "session-timeout-short" not in rules(paused)
 
 
 def test_static_restarts_beyond_the_session_get_advice() -> None:
@@ -97,12 +97,12 @@ def test_killed_members_get_missing_leave_advice() -> None:
     assert "missing-leave" not in rules(history(replace_members(group_of_three(), killed=False), session_ms=45_000))
 
 
-def poll_timeout(*, reason: str = POLL_TIMED_OUT) -> DiffBuilder:
+def left_and_joined(reason: str) -> DiffBuilder:
     return group_of_three().leave("a@h1#1", after=3600, reason=reason).join("a@h1#2", after=40)
 
 
 def test_poll_timeouts_get_poll_interval_advice() -> None:
-    advice = rules(history(poll_timeout(), session_ms=45_000, poll_ms=300_000))["poll-interval"]
+    advice = rules(history(left_and_joined(POLL_TIMED_OUT), session_ms=45_000, poll_ms=300_000))["poll-interval"]
     assert (advice.severity, advice.confidence) == ("warning", "high")
     assert advice.evidence == evidence(
         "Members exceeded max.poll.interval.ms (5 min) in episode 2: "
@@ -116,7 +116,7 @@ def test_poll_timeouts_get_poll_interval_advice() -> None:
         "max.poll.interval.ms": "510000",
     }
     closed = "explicit `LeaveGroup` request; client reason: the consumer is being closed"
-    assert "poll-interval" not in rules(history(poll_timeout(reason=closed), poll_ms=300_000))
+    assert "poll-interval" not in rules(history(left_and_joined(closed), poll_ms=300_000))
 
 
 def test_open_incident_about_late_polls_is_critical() -> None:
@@ -172,16 +172,11 @@ def workers(delay_ms: int) -> DiffBuilder:
     builder.join("a@h1#1", "b@h2#1")
     worker_tasks = builder.members["a@h1#1"]
     lost = builder.members["b@h2#1"]
-    builder.round(
-        "member.left", gone=("b@h2#1",), after=600, shares={"a@h1#1": worker_tasks}, unassigned=lost, delay_ms=delay_ms
-    )
+    shares = {"a@h1#1": worker_tasks}
+    builder.round("member.left", gone=("b@h2#1",), after=600, shares=shares, unassigned=lost, delay_ms=delay_ms)
+    shares, left_ms = shares | {"b@h2#2": {}}, delay_ms - 20_000
     return builder.round(
-        "member.joined",
-        joined=("b@h2#2",),
-        after=20,
-        shares={"a@h1#1": worker_tasks, "b@h2#2": {}},
-        unassigned=lost,
-        delay_ms=delay_ms - 20_000,
+        "member.joined", joined=("b@h2#2",), after=20, shares=shares, unassigned=lost, delay_ms=left_ms
     )
 
 

@@ -9,20 +9,15 @@ from streaming.simulation.scenario import InvalidScenario
 
 
 def test_rolling_restart_takes_batches_of_members_in_turn() -> None:
-    events = changes.rolling_restart(["a", "b", "c"], parallel=2, down_ms=20_000, between_ms=30_000)
-
-    assert events == [
+    assert changes.rolling_restart(["a", "b", "c"], parallel=2, down_ms=20_000, between_ms=30_000) == [
         {"at": changes.BEGIN_MS, "bounce": "a", "down_ms": 20_000},
         {"at": changes.BEGIN_MS, "bounce": "b", "down_ms": 20_000},
         {"at": changes.BEGIN_MS + 50_000 + 5 * 625, "bounce": "c", "down_ms": 20_000},
     ]
 
 
-def test_new_members_get_unused_names() -> None:
+def test_scale_out_uses_new_names_and_scale_in_the_last() -> None:
     assert [event["join"] for event in changes.scale_events(["a", "new-2"], 4)] == ["new-1", "new-3"]
-
-
-def test_scale_in_removes_the_last_members() -> None:
     assert [event["leave"] for event in changes.scale_events(["a", "b", "c"], 1)] == ["b", "c"]
 
 
@@ -72,25 +67,16 @@ BASELINE = changes.Baseline(GROUP, "eager", "eager", "range")
 
 
 def test_members_restart_in_the_order_of_their_names() -> None:
-    requested_change = request_change(BASELINE, {"processing_ms": 0}, RollingRestart(1, 1000, 2000))
-
-    assert (requested_change.what, requested_change.start, requested_change.measured) == (
-        "This rolling restart",
-        BASELINE,
-        None,
-    )
-    assert [event["bounce"] for event in requested_change.document.pop("events")] == ["a", "b"]
-    assert requested_change.document == {**GROUP, "processing_ms": 0}
+    change = request_change(BASELINE, {"processing_ms": 0}, RollingRestart(1, 1000, 2000))
+    assert (change.what, change.start, change.measured) == ("This rolling restart", BASELINE, None)
+    assert [event["bounce"] for event in change.document.pop("events")] == ["a", "b"]
+    assert change.document == {**GROUP, "processing_ms": 0}
 
 
 def test_deploy_file_sets_events_times_and_new_topics() -> None:
     document = {"topics": {"t": 9, "u": 1}, "events": [{"at": 5, "leave": "a"}], "session_timeout_ms": 7}
-
-    assert request_change(BASELINE, {}, changes.Deploy(document)).document == {
-        **GROUP,
-        **document,
-        "topics": {"t": {"partitions": 2}, "u": 1},
-    }
+    expected = GROUP | document | {"topics": {"t": {"partitions": 2}, "u": 1}}
+    assert request_change(BASELINE, {}, changes.Deploy(document)).document == expected
 
 
 @pytest.mark.parametrize("document", [None, [], {"members": {}}, {"topics": [], "events": []}])

@@ -62,9 +62,8 @@ def test_simulation_ends_after_a_day_plus_the_longest_timeout(monkeypatch: pytes
 def test_pending_timer_does_not_prevent_settling(protocol: str, timeout: str, timeout_ms: int) -> None:
     events = ("at: 0, join: a", "at: 0, join: b", "at: 30000, bounce: a, down_ms: 4000", "at: 90000, leave: b")
     text = scenario("t: 2", *events)
-    usual = run_scenario(load_scenario(text), protocol)
-    simulation_with_timeout = run_scenario(load_scenario(f"{timeout}: {timeout_ms}\n{text}"), protocol)
-    assert (simulation_with_timeout.end, simulation_with_timeout.result.moved) == (usual.end, usual.result.moved)
+    usual, long = (run_scenario(load_scenario(lines + text), protocol) for lines in ("", f"{timeout}: {timeout_ms}\n"))
+    assert (long.end, long.result.moved) == (usual.end, usual.result.moved)
 
 
 def test_crash_is_noticed_when_the_session_ends() -> None:
@@ -86,19 +85,12 @@ def test_crash_is_noticed_when_the_session_ends() -> None:
     ],
 )
 def test_timeouts_cover_three_heartbeats(session_ms: int, rebalance_ms: int, heartbeats_ms: tuple[int, int]) -> None:
-    text = scenario(
-        "t: 1",
-        "at: 0, join: a",
-        session_timeout_ms=session_ms,
-        rebalance_timeout_ms=rebalance_ms,
-        scheduled_rebalance_delay_ms=7,
-        metadata_max_age_ms=9,
-    )
+    timeouts = {"session_timeout_ms": session_ms, "rebalance_timeout_ms": rebalance_ms}
+    text = scenario("t: 1", "at: 0, join: a", **timeouts, scheduled_rebalance_delay_ms=7, metadata_max_age_ms=9)
     assert make_timing(load_scenario(text)) == TimingModel(
         heartbeat_ms=heartbeats_ms[0],
         consumer_heartbeat_ms=heartbeats_ms[1],
-        session_timeout_ms=session_ms,
-        rebalance_timeout_ms=rebalance_ms,
+        **timeouts,
         scheduled_rebalance_delay_ms=7,
         metadata_age_ms=9,
     )

@@ -12,6 +12,7 @@ from streaming.simulation.scenario import InvalidScenario
 from tests.support.machines import after, played, round_summary
 
 _START_MS = 600_000
+TWO_OWNERS = "topics: {t0: 2}\nmembers: {a: {owned: {t0: [0]}}, b: {owned: {t0: [1]}}}\n"
 
 
 def _changes(at: int) -> list[dict[str, Any]]:
@@ -61,10 +62,7 @@ def _simulate(document: dict[str, Any], protocol: str, assignor: str) -> dict[st
 
 
 def test_initial_ownership_gives_no_round_and_no_move() -> None:
-    text = "topics: {t0: 2}\nmembers: {a: {owned: {t0: [0]}}, b: {owned: {t0: [1]}}}\nevents: []\n"
-
-    result = played(text, "cooperative")
-
+    result = played(f"{TWO_OWNERS}events: []\n", "cooperative")
     assert (result["rounds"], result["moved"], result["unavailableMs"]) == ([], 0, {"t0": {"0": 0, "1": 0}})
 
 
@@ -100,18 +98,12 @@ def test_zookeeper_and_connect_refuse_initial_members(protocol: str) -> None:
 
 def test_scenario_topic_keeps_its_topic_id() -> None:
     topic_id = "AAAAAAAAAAAAAAAAAAAAAQ"
-    assert (
-        load_scenario(f"topics: {{t0: {{partitions: 1, topic_id: {topic_id}}}}}\nevents: []\n").topics["t0"].topic_id
-        == topic_id
-    )
+    plan = load_scenario(f"topics: {{t0: {{partitions: 1, topic_id: {topic_id}}}}}\nevents: []\n")
+    assert plan.topics["t0"].topic_id == topic_id
     with pytest.raises(InvalidScenario, match="topic_id"):
         load_scenario("topics: {t0: {partitions: 1, topic_id: x}}\nevents: []\n")
 
 
 def test_timing_comes_from_the_scenario_if_set() -> None:
-    text = (
-        "topics: {t0: 2}\nmembers: {a: {owned: {t0: [0]}}, b: {owned: {t0: [1]}}}\n"
-        "heartbeat_ms: 500\nprocessing_ms: 0\nevents: [{at: 600, leave: a}]\n"
-    )
-
+    text = f"{TWO_OWNERS}heartbeat_ms: 500\nprocessing_ms: 0\nevents: [{{at: 600, leave: a}}]\n"
     assert played(text, "eager")["longestGapMs"] < 500

@@ -24,45 +24,40 @@ def path(to: str, *members: LiveMember, **more: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", plan["targets"][to])
 
 
-def costs(migration: dict[str, Any]) -> list[tuple[int, int] | None]:
-    """Return the numbers of rebalances and moved partitions that are forecast for each migration step."""
-    return [
-        None if (cost := step["forecast"]) is None else (cost["rebalances"], cost["moved"])
-        for step in migration["steps"]
-    ]
+def rebalances(migration: dict[str, Any]) -> list[int | None]:
+    """Return the number of rebalances that is forecast for each migration step."""
+    forecasts = [step["forecast"] for step in migration["steps"]]
+    return [forecast and forecast["rebalances"] for forecast in forecasts]
+
+
+def obstacles(migration: dict[str, Any]) -> list[tuple[str, str, int | None]]:
+    return [(obstacle["name"], obstacle["reason"], obstacle["step"]) for obstacle in migration["inTheWay"]]
 
 
 def test_without_cooperative_assignor_two_restarts_are_needed() -> None:
     migration = path("cooperative", *live_members_a_and_b(assignors=("range",)))
 
     assert migration["state"] == "ready"
-    assert {
-        (migration_obstacle["name"], migration_obstacle["reason"], migration_obstacle["step"])
-        for migration_obstacle in migration["inTheWay"]
-    } == {(name, "lists range, without cooperative-sticky", 1) for name in NAMES}
+    assert obstacles(migration) == [(name, "lists range, without cooperative-sticky", 1) for name in NAMES]
     assert [step["says"].partition(" partition.")[0] for step in migration["steps"]] == [
         "Rolling restart with cooperative-sticky added to",
         "Rolling restart with cooperative-sticky alone in",
     ]
-    assert [cost and cost[0] for cost in costs(migration)] == [4, 4]
+    assert rebalances(migration) == [4, 4]
 
 
 def test_default_assignor_lists_need_one_restart() -> None:
     migration = path("cooperative", *live_members_a_and_b(assignors=("range", "cooperative-sticky")))
 
-    assert [
-        (migration_obstacle["reason"], migration_obstacle["step"]) for migration_obstacle in migration["inTheWay"]
-    ] == [("lists range, cooperative-sticky: it gives up all before it joins", 1)] * 2
+    reason = "lists range, cooperative-sticky: it gives up all before it joins"
+    assert obstacles(migration) == [(name, reason, 1) for name in NAMES]
     assert len(migration["steps"]) == 1
 
 
 def test_first_restart_is_of_members_without_cooperative() -> None:
-    migration = path(
-        "cooperative",
-        member("a", 0, 1, assignors=("range", "cooperative-sticky")),
-        member("b", 2, 3, assignors=("range",)),
-    )
-    assert [cost and cost[0] for cost in costs(migration)] == [2, 4]
+    members = member("a", 0, 1, assignors=("range", "cooperative-sticky")), member("b", 2, 3, assignors=("range",))
+    migration = path("cooperative", *members)
+    assert rebalances(migration) == [2, 4]
 
 
 def test_unknown_assignor_list_falls_back_to_the_groups_choice() -> None:
@@ -73,10 +68,8 @@ def test_unknown_assignor_list_falls_back_to_the_groups_choice() -> None:
 def test_later_restarts_with_instance_ids_move_nothing() -> None:
     migration = path("static", *live_members_a_and_b())
 
-    assert [
-        (migration_obstacle["name"], migration_obstacle["reason"]) for migration_obstacle in migration["inTheWay"]
-    ] == [(name, "has no group.instance.id") for name in NAMES]
-    assert [cost and cost[0] for cost in costs(migration)] == [4, 0]
+    assert obstacles(migration) == [(name, "has no group.instance.id", 1) for name in NAMES]
+    assert rebalances(migration) == [4, 0]
     (unknown_part,) = path("static", *live_members_a_and_b(session_timeout_ms=2500))["unsure"]
     assert unknown_part.startswith("members that are away for 3000 ms lose their session, with a timeout of 2500 ms")
 
@@ -86,14 +79,14 @@ def test_migration_to_kip_848_is_one_rolling_restart() -> None:
 
     assert (migration["state"], migration["inTheWay"]) == ("ready", [])
     # The first member's next heartbeat, 5 s after the previous one, shows that the second member left and rejoined.
-    assert [cost and cost[0] for cost in costs(migration)] == [None, 3]
+    assert rebalances(migration) == [None, 3]
 
 
 def test_half_migrated_group_restarts_the_remaining_members() -> None:
     migration = path(
         "consumer", member("a", 0, 1, classic=False), member("b", 2, 3), protocol="consumer", assignor="uniform"
     )
-    assert [cost and cost[0] for cost in costs(migration)] == [None, 2]
+    assert rebalances(migration) == [None, 2]
     assert "1 of 2 members use it already: the group is half migrated" in migration["unsure"]
 
 
@@ -111,9 +104,8 @@ def test_half_migrated_group_restarts_the_remaining_members() -> None:
 )
 def test_obstacle_that_no_step_removes_blocks_the_migration(obstacle: LiveMember, assignor: str, reason: str) -> None:
     migration = path("consumer", obstacle, assignor=assignor)
-    (migration_obstacle,) = migration["inTheWay"]
-    assert (migration["state"], migration_obstacle["step"]) == ("blocked", None)
-    assert migration_obstacle["reason"].startswith(reason)
+    ((_, why, step),) = obstacles(migration)
+    assert (migration["state"], step, why[: len(reason)]) == ("blocked", None, reason)
 
 
 @pytest.mark.parametrize(
@@ -148,11 +140,8 @@ def test_migration_step_begins_where_the_previous_step_ended() -> None:
 def test_migration_as_json_has_steps_with_forecasts() -> None:
     migration = plan_migration(group(*live_members_a_and_b()), restart=ROLLING_RESTART)
 
-    assert (migration["groupId"], migration["now"], list(migration["targets"])) == (
-        "g",
-        "eager",
-        ["cooperative", "static", "consumer"],
-    )
+    assert (migration["groupId"], migration["now"]) == ("g", "eager")
+    assert list(migration["targets"]) == ["cooperative", "static", "consumer"]
     static = migration["targets"]["static"]
     assert static["inTheWay"][0] == {"memberId": "a-id", "name": "a", "reason": "has no group.instance.id", "step": 1}
     assert static["steps"][1]["forecast"]["rebalances"] == 0
