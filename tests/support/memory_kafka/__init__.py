@@ -8,7 +8,7 @@ integration tests check the same behaviour with real brokers.
 
 from tests.support.memory_kafka.admin import MemoryAdmin, group
 from tests.support.memory_kafka.clients import MemoryProducer
-from tests.support.memory_kafka.cluster import MemoryKafka
+from tests.support.memory_kafka.cluster import SETTINGS, MemoryKafka
 from tests.support.memory_kafka.log import Log, Message
 
-__all__ = ["Log", "MemoryAdmin", "MemoryKafka", "MemoryProducer", "Message", "group"]
+__all__ = ["SETTINGS", "Log", "MemoryAdmin", "MemoryKafka", "MemoryProducer", "Message", "group"]

@@ -13,9 +13,14 @@ from confluent_kafka import KafkaError, KafkaException, admin
 
 from streaming.records.codec import encode_event
 from streaming.records.events import Event
+from streaming.settings.config import Settings
+from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka.admin import GroupDescriptions, MemoryAdmin, answered
 from tests.support.memory_kafka.clients import MemoryConsumer, MemoryProducer
 from tests.support.memory_kafka.log import DEFAULT_CONFIG, Log, Message, Topic
+
+#: Settings of a program that uses the cluster in memory.
+SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 
 
 class MemoryKafka:
@@ -83,11 +88,13 @@ class MemoryKafka:
         )
         return log.end - 1
 
-    def publish(self, *events: Event, topic: str = "rebalance.membership", partition: int = 0) -> None:
+    def publish(
+        self, *events: Event, topic: str = "rebalance.membership", partition: int = 0, timestamp: int | None = None
+    ) -> None:
         """Append membership events as records."""
         for event in events:
             key, value, headers = encode_event(event)
-            self.append(topic, value, key=key, partition=partition, headers=headers)
+            self.append(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp)
 
     def truncate(self, topic: str, partition: int, end: int) -> None:
         """Remove a partition's newest records; consumers beyond the new end restart at the beginning."""

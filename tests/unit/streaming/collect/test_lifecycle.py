@@ -9,9 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 from streaming.collect.lifecycle import BaseCollector, MembershipTopicWatch, group_filter
 from streaming.kafka.access import NoPermission
 from streaming.kafka.clients import ClusterUnavailable
-from streaming.settings.config import Settings
-from streaming.settings.connection import KafkaSettings
-from tests.support.memory_kafka import MemoryKafka
+from tests.support.memory_kafka import SETTINGS, MemoryKafka
 
 
 @pytest.mark.parametrize(
@@ -32,9 +30,6 @@ from tests.support.memory_kafka import MemoryKafka
 )
 def test_group_filter_matches_whole_ids(include: list[str], exclude: list[str], group_id: str, expected: bool) -> None:
     assert group_filter(include, exclude)(group_id) is expected
-
-
-SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 
 
 class FakeCollector(BaseCollector):

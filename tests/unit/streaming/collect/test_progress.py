@@ -3,7 +3,6 @@
 from itertools import pairwise
 from typing import Any
 
-import pytest
 from msgspec import UNSET
 
 from streaming.collect.coordinator.records import OffsetCommit
@@ -136,8 +135,7 @@ def test_groups_at_rest_with_one_topic_are_sampled_together() -> None:
     assert sample_times["g"][-3:] == sample_times["h"][-3:] != sample_times["other"][-3:]
 
 
-def test_progress_sample_has_committed_and_end_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    kafka = MemoryKafka(monkeypatch)
+def test_progress_sample_has_committed_and_end_offsets(kafka: MemoryKafka) -> None:
     kafka.create("t", 2)
     for partition, count in ((0, 3), (1, 4)):
         for _ in range(count):

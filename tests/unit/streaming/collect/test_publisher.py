@@ -19,11 +19,8 @@ from streaming.kafka.access import NoPermission
 from streaming.kafka.producer import EventProducer
 from streaming.kafka.topics import ensure_topics
 from streaming.records.events import Event, MemberLeft
-from streaming.settings.config import Settings
-from streaming.settings.connection import KafkaSettings
-from tests.support.memory_kafka import MemoryKafka, MemoryProducer
+from tests.support.memory_kafka import SETTINGS, MemoryKafka, MemoryProducer
 
-SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 TOPIC = SETTINGS.topics.membership
 TIMED_OUT_ERROR = KafkaError(KafkaError._TIMED_OUT, "timed out", False, True, False)
 ABORT_REQUIRED_ERROR = KafkaError(KafkaError._TIMED_OUT, "aborted", False, False, True)
@@ -275,14 +272,6 @@ def test_a_topic_that_lost_records_gets_a_new_producer(
     publisher_under_test.publish([event(2)], place(10))
     assert ids(kafka) == [b"1", b"2"]
     assert kafka.epochs["group"] == 2
-
-
-def test_later_of_two_collectors_with_one_name_continues(kafka: MemoryKafka) -> None:
-    first, second = (Publisher(SETTINGS, "group", lambda: False) for _ in range(2))
-    with pytest.raises(ReplacedByOtherCollector):
-        first.publish([event(1)], place(10))
-    second.publish([event(2)], place(10))
-    assert ids(kafka) == [b"2"]
 
 
 @pytest.mark.parametrize("error", [TIMED_OUT_ERROR, ABORT_REQUIRED_ERROR])

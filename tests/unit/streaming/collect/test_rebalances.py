@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from msgspec import UNSET
 
 from streaming.collect.broker_log.events import CoordinatorEvent, LogTimestamp, MessageKind, ReasonKind
@@ -67,24 +68,21 @@ def test_members_missing_in_a_rebalance_list_are_awaited() -> None:
     assert rebalances.events(group, NOW_MS + 2000) == []
 
 
-def test_a_member_that_commits_has_rejoined() -> None:
-    rebalances, group = Rebalances(), known_group(classic("a", "b"), a=NOW_MS + 100, b=NOW_MS - 5000)
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),  # the last commits of both members, ms since the begin of the rebalance
+    [
+        (100, -5000, (["a"], ["b"], False)),
+        (100, 100, ([], ["a", "b"], False)),  # commits by every member show no rejoin
+        (-100, 0, ([], ["a", "b"], True)),
+    ],
+)
+def test_only_some_members_that_commit_have_rejoined(
+    a: int, b: int, expected: tuple[list[str], list[str], bool]
+) -> None:
+    rebalances, group = Rebalances(), known_group(classic("a", "b"), a=NOW_MS + a, b=NOW_MS + b)
     rebalances.apply_list(listed(), NOW_MS)
     (event,) = rebalances.events(group, NOW_MS + 1000)
-    assert (event.joined, event.awaited, event.commits_stopped) == (["a"], ["b"], False)
-
-
-def test_commits_by_every_member_show_no_rejoin() -> None:
-    rebalances, group = Rebalances(), known_group(classic("a"), a=NOW_MS + 100)
-    rebalances.apply_list(listed(), NOW_MS)
-    (event,) = rebalances.events(group, NOW_MS + 1000)
-    assert (event.joined, event.awaited) == ([], ["a"])
-
-
-def test_commits_older_than_the_rebalance_count_as_stopped() -> None:
-    rebalances, group = Rebalances(), known_group(classic("a", "b"), a=NOW_MS - 100, b=NOW_MS)
-    rebalances.apply_list(listed(), NOW_MS)
-    assert [event.commits_stopped for event in rebalances.events(group, NOW_MS + 1000)] == [True]
+    assert (event.joined, event.awaited, event.commits_stopped) == expected
 
 
 def test_the_log_gives_begin_reason_and_joined_members() -> None:
@@ -149,14 +147,6 @@ def test_rebalance_missing_from_two_listings_has_ended() -> None:
     assert rebalances.events(group, NOW_MS + 3500) == [rebalancing(NOW_MS + 3500, state=None, ended=True)]
     assert first.awaited == ["a"]
     assert rebalances.events(group, NOW_MS + 9000) == []
-
-
-def test_short_rebalances_publish_nothing() -> None:
-    rebalances, group = Rebalances(), known_group(classic("a"))
-    rebalances.apply_list(listed(), NOW_MS)
-    rebalances.apply_list({}, NOW_MS + 400)
-    rebalances.apply_list({}, NOW_MS + 800)
-    assert rebalances.events(group, NOW_MS + 5000) == []
 
 
 def test_a_rebalance_in_one_list_only_publishes_nothing() -> None:

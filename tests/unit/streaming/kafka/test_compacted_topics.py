@@ -18,14 +18,11 @@ from streaming.kafka.compacted_topics import (
 from streaming.kafka.topic_reader import TopicUnreadable
 from streaming.records.codec import encode
 from streaming.records.episodes import MalformedEpisode, key
-from streaming.settings.config import Settings
-from streaming.settings.connection import KafkaSettings
 from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import checkout_group, episode_records, latest, records
 from tests.support.incidents import incident
-from tests.support.memory_kafka import MemoryKafka
+from tests.support.memory_kafka import SETTINGS, MemoryKafka
 
-SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 EPISODES, ASSIGNMENTS = SETTINGS.topics.episodes, SETTINGS.topics.assignments
 INCIDENTS = SETTINGS.topics.incidents
 OTHER_GROUP = DiffBuilder(group_id="team/checkout/2").join("x")

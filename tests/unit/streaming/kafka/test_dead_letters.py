@@ -12,11 +12,8 @@ from streaming.kafka.dead_letters import DeadLetter
 from streaming.kafka.producer import SendFailed
 from streaming.records.codec import MalformedEvent
 from streaming.records.dead_letters import dead_letter_headers
-from streaming.settings.config import Settings
-from streaming.settings.connection import KafkaSettings
-from tests.support.memory_kafka import MemoryKafka, MemoryProducer
+from tests.support.memory_kafka import SETTINGS, MemoryKafka, MemoryProducer
 
-SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 MEMBERSHIP_TOPIC, DEAD_LETTER_TOPIC = SETTINGS.topics.membership, SETTINGS.topics.dead_letters
 
 

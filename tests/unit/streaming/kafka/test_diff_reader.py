@@ -6,13 +6,10 @@ import pytest
 from streaming.kafka import topic_reader
 from streaming.kafka.diff_reader import DiffReader, DiffRecord, MalformedDiff, read_diffs
 from streaming.kafka.topic_reader import TopicUnreadable
-from streaming.settings.config import Settings
-from streaming.settings.connection import KafkaSettings
 from tests.support.histories import sample
-from tests.support.memory_kafka import MemoryKafka
+from tests.support.memory_kafka import SETTINGS, MemoryKafka
 from tests.support.wait import eventually
 
-SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 TOPIC = SETTINGS.topics.diffs
 
 

@@ -6,14 +6,11 @@ from streaming.kafka.topic_reader import TopicUnreadable
 from streaming.kafka.topics import ensure_topics
 from streaming.records.codec import encode
 from streaming.records.episodes import Episode, EpisodeRecord, MalformedEpisode, key
-from streaming.settings.config import Settings
-from streaming.settings.connection import KafkaSettings
 from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import updates
-from tests.support.memory_kafka import MemoryKafka
+from tests.support.memory_kafka import SETTINGS, MemoryKafka
 from tests.support.wait import eventually
 
-SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 TOPIC = SETTINGS.topics.episodes
 
 

@@ -4,11 +4,8 @@ import pytest
 
 from streaming.kafka.lag_reader import GroupLag, LagReader, read_lags
 from streaming.kafka.topics import ensure_topics
-from streaming.records import codec
 from streaming.records.events import Event, GroupProgress
-from streaming.settings.config import Settings
-from streaming.settings.connection import KafkaSettings
-from tests.support.memory_kafka import MemoryKafka
+from tests.support.memory_kafka import SETTINGS, MemoryKafka
 from tests.support.wait import eventually
 
 NOW_MS = 1_700_000_000_000
@@ -32,35 +29,31 @@ def test_group_lag_sums_partitions_with_a_commit() -> None:
 
 
 @pytest.fixture
-def settings(kafka: MemoryKafka) -> Settings:
-    settings = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
-    ensure_topics(settings)
-    return settings
+def kafka(kafka: MemoryKafka) -> MemoryKafka:
+    ensure_topics(SETTINGS)
+    return kafka
 
 
-def write(kafka: MemoryKafka, settings: Settings, *samples: GroupProgress) -> None:
+def write(kafka: MemoryKafka, *samples: GroupProgress) -> None:
     for number, data in enumerate(samples):
-        key, value, headers = codec.encode_event(Event("collector", str(number), data))
-        kafka.append(settings.topics.membership, value, key=key, headers=headers, timestamp=data.timestamp)
+        kafka.publish(Event("collector", str(number), data), timestamp=data.timestamp)
 
 
-def test_current_lags_are_read_from_the_last_minutes(kafka: MemoryKafka, settings: Settings) -> None:
-    write(kafka, settings, sample("old", NOW_MS - 5 * MINUTE_MS, _0=(0, 9)), sample("g", NOW_MS - MINUTE_MS, _0=(0, 9)))
-    write(kafka, settings, sample("g", NOW_MS, _0=(5, 9)), sample("silent", NOW_MS, _0=(None, 9)))
+def test_current_lags_are_read_from_the_last_minutes(kafka: MemoryKafka) -> None:
+    write(kafka, sample("old", NOW_MS - 5 * MINUTE_MS, _0=(0, 9)), sample("g", NOW_MS - MINUTE_MS, _0=(0, 9)))
+    write(kafka, sample("g", NOW_MS, _0=(5, 9)), sample("silent", NOW_MS, _0=(None, 9)))
     headers = [("ce_type", b"group.progress")]
-    kafka.append(settings.topics.membership, b"{", key=b"g", headers=headers, timestamp=NOW_MS)
-    assert read_lags(settings, NOW_MS) == {"g": 4, "silent": None}
+    kafka.append(SETTINGS.topics.membership, b"{", key=b"g", headers=headers, timestamp=NOW_MS)
+    assert read_lags(SETTINGS, NOW_MS) == {"g": 4, "silent": None}
 
 
-def test_reader_begins_with_the_lags_of_the_last_hour(
-    kafka: MemoryKafka, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reader_begins_with_the_lags_of_the_last_hour(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time_ns", lambda: NOW_MS * 1_000_000)
     hour = 60 * MINUTE_MS
-    write(kafka, settings, sample("gone", NOW_MS - hour - 1, _0=(0, 9)), sample("g", NOW_MS - hour + 1, _0=(0, 9)))
-    with LagReader(settings) as reader:
+    write(kafka, sample("gone", NOW_MS - hour - 1, _0=(0, 9)), sample("g", NOW_MS - hour + 1, _0=(0, 9)))
+    with LagReader(SETTINGS) as reader:
         eventually(lambda: "g" in reader.groups)
-        write(kafka, settings, sample("g", NOW_MS, _0=(9, 9)))
+        write(kafka, sample("g", NOW_MS, _0=(9, 9)))
         eventually(lambda: reader.groups["g"].timestamp == NOW_MS)
         assert {group_id: lag.samples for group_id, lag in reader.groups.items()} == {
             "g": ((NOW_MS - hour + 1, 9), (NOW_MS, 0))

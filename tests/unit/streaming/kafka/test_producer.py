@@ -10,12 +10,9 @@ from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.producer import EventProducer, ReplaceableProducer, SendFailed
 from streaming.records import codec
 from streaming.records.events import Event, MemberLeft
-from streaming.settings.config import Settings
-from streaming.settings.connection import KafkaSettings
-from tests.support.memory_kafka import Log, MemoryKafka
+from tests.support.memory_kafka import SETTINGS, Log, MemoryKafka
 from tests.support.memory_kafka.clients import MemoryProducer
 
-SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 TOPIC = SETTINGS.topics.membership
 
 

@@ -5,17 +5,13 @@ import time
 import pytest
 from confluent_kafka import KafkaError
 
-from streaming.settings.config import Settings
-from streaming.settings.connection import KafkaSettings
 from streaming.spark.topics import TickTopic
-from tests.support.memory_kafka import MemoryKafka
+from tests.support.memory_kafka import SETTINGS, MemoryKafka
 
-SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 TOPIC = SETTINGS.topics.ticks
 
 
-def test_a_tick_is_a_record_with_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    kafka = MemoryKafka(monkeypatch)
+def test_a_tick_is_a_record_with_its_time(kafka: MemoryKafka) -> None:
     ticks = TickTopic(SETTINGS)
     before = int(time.time() * 1000)
     ticks.tick()
@@ -24,8 +20,8 @@ def test_a_tick_is_a_record_with_its_time(monkeypatch: pytest.MonkeyPatch) -> No
     assert before <= first <= second <= int(time.time() * 1000)
 
 
+@pytest.mark.usefixtures("kafka")
 def test_tick_is_sent_without_waiting_for_delivery(monkeypatch: pytest.MonkeyPatch) -> None:
-    MemoryKafka(monkeypatch)
     ticks = TickTopic(SETTINGS)
     waits: list[float] = []
     monkeypatch.setattr(ticks._producer.client, "poll", waits.append)
@@ -33,8 +29,7 @@ def test_tick_is_sent_without_waiting_for_delivery(monkeypatch: pytest.MonkeyPat
     assert waits == [0, 0]
 
 
-def test_undelivered_tick_raises_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    kafka = MemoryKafka(monkeypatch)
+def test_undelivered_tick_raises_no_error(kafka: MemoryKafka) -> None:
     ticks = TickTopic(SETTINGS)
     kafka.fail("produce", KafkaError(KafkaError._TRANSPORT, "away"))
     ticks.tick()

@@ -9,11 +9,8 @@ from streaming.collect.polling.resume import read_published_state
 from streaming.records import codec
 from streaming.records.diffs import LatestAssignment
 from streaming.records.events import Event, GroupDeleted, GroupObserved, TopicMetadata
-from streaming.settings.config import Settings
-from streaming.settings.connection import KafkaSettings
-from tests.support.memory_kafka import MemoryKafka
+from tests.support.memory_kafka import SETTINGS, MemoryKafka
 
-SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 SIX_PARTITIONS = TopicMetadata(partitions=6, topic_id="i")
 
 
@@ -100,18 +97,8 @@ def test_reader_of_published_events_skips_undecodable_ones(kafka: MemoryKafka) -
 @pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 0)])
 def test_newest_snapshot_is_read_from_either_partition(kafka: MemoryKafka, before: int, after: int) -> None:
     for partition, generation in ((before, 1), (after, 2)):
-        for event in (
-            view("a", generation),
-            partitions_changed("here", "a", generation, {"t": TopicMetadata(partitions=generation)}),
-        ):
-            key, value, headers = codec.encode_event(event)
-            kafka.append(
-                *(SETTINGS.topics.membership, value),
-                key=key,
-                partition=partition,
-                headers=headers,
-                timestamp=generation,
-            )
+        counts = partitions_changed("here", "a", generation, {"t": TopicMetadata(partitions=generation)})
+        kafka.publish(view("a", generation), counts, partition=partition, timestamp=generation)
     published, groups = read_published_state(SETTINGS, "here", lambda _: True)
     assert published.counts == {"a": {"t": TopicMetadata(partitions=2)}}
     assert groups == {"a": resumed(view("a", 2))}
