@@ -78,14 +78,6 @@ def test_missing_permission_is_reported_with_its_acl_command(
 def test_optional_permissions_are_never_reported_missing(kafka: MemoryKafka) -> None:
     kafka.create(SETTINGS.topics.signs)
     kafka.deny(SETTINGS.topics.signs, "DESCRIBE", "READ", "WRITE")
-    assert [optional_permissions(component, SETTINGS) for component in ("collect", "stream")] == [
-        (Permission("Write", "p.rebalance.signs"),)
-    ] * 2
-    read = [Permission("Read", f"p.rebalance.{name}") for name in ("signs", "episodes", "incidents")]
-    assert (optional_permissions("serve", SETTINGS), optional_permissions("watch", SETTINGS)) == (
-        tuple(read),
-        tuple(read[:2]),
-    )
     assert [list(missing(SETTINGS, component)) for component in COMPONENTS] == [[], [], []]
     lines_of_components = [list(optional_acl_hints(SETTINGS, component)) for component in COMPONENTS]
     assert [[line.partition("; kafka-acls.sh")[0] for line in lines] for lines in lines_of_components] == [

@@ -48,15 +48,6 @@ def running_reader() -> Iterator[StartableReader]:
     running_reader.reader.__exit__()
 
 
-def test_existing_and_new_records_are_read_in_order(kafka: MemoryKafka, running_reader: StartableReader) -> None:
-    kafka.create(TOPIC, 1)
-    kafka.append(TOPIC, b"1")
-    with running_reader.reader:
-        eventually(lambda: running_reader.has_read_values(b"1") and running_reader.whole)
-        kafka.append(TOPIC, b"2")
-        eventually(lambda: running_reader.has_read_values(b"1", b"2"))
-
-
 def test_reader_resumes_at_offset_and_new_topic_at_its_start(kafka: MemoryKafka) -> None:
     kafka.create(TOPIC, 1)
     for value in (b"1", b"2", b"3"):

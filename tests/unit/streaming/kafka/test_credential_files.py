@@ -1,6 +1,4 @@
 import shutil
-from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -8,12 +6,6 @@ import pytest
 from streaming.kafka.security import CHECK_SECONDS, CredentialRenewal
 from streaming.settings.connection import KafkaSettings
 from tests.support.pem import certificate
-
-
-@pytest.fixture
-def later() -> Iterator[float]:
-    """Yield the times of successive checks of the credential files, ``CHECK_SECONDS`` apart."""
-    return (number * CHECK_SECONDS for number in count())
 
 
 def put(folder: Path, name: str, *kinds: str) -> None:
@@ -40,32 +32,22 @@ def settings(tmp_path: Path) -> KafkaSettings:
     return KafkaSettings.model_validate(defaults)
 
 
-def test_replaced_secret_is_reported_once(settings: KafkaSettings, tmp_path: Path, later: Iterator[float]) -> None:
-    renewal = CredentialRenewal(settings)
-    assert not renewal.renewed(next(later))
-    (tmp_path / "secret").write_text("another")
-    assert [renewal.renewed(next(later)) for _ in range(3)] == [True, False, False]
-
-
 def test_new_certificate_is_used_once_its_key_matches(
-    settings: KafkaSettings, tmp_path: Path, later: Iterator[float], caplog: pytest.LogCaptureFixture
+    settings: KafkaSettings, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     renewal = CredentialRenewal(settings)
     put(tmp_path, "second", "pem")
-    assert [renewal.renewed(next(later)) for _ in range(3)] == [False, False, False]
+    assert [renewal.renewed(number * CHECK_SECONDS) for number in range(3)] == [False, False, False]
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "is not the key of ssl_certificate_file" in caplog.text
     put(tmp_path, "second", "key")
-    assert renewal.renewed(next(later))
+    assert renewal.renewed(3 * CHECK_SECONDS)
 
 
-def test_files_are_checked_periodically(settings: KafkaSettings, tmp_path: Path) -> None:
+def test_replaced_secret_is_reported_once_at_the_next_check(settings: KafkaSettings, tmp_path: Path) -> None:
     renewal = CredentialRenewal(settings)
     assert not renewal.renewed(0)
     (tmp_path / "secret").write_text("another")
     assert not renewal.renewed(CHECK_SECONDS / 2)
     assert renewal.renewed(CHECK_SECONDS)
-
-
-def test_settings_without_files_are_never_renewed() -> None:
-    assert not CredentialRenewal(KafkaSettings()).renewed(0)
+    assert not renewal.renewed(2 * CHECK_SECONDS)

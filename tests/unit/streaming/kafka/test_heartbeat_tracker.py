@@ -20,6 +20,8 @@ SETTINGS = Settings(
 )
 TOPIC = SETTINGS.topics.signs
 
+ReadFreshness = Callable[[], Freshness]
+
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
@@ -35,32 +37,25 @@ def kafka(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 
 @pytest.fixture
-def tracked_freshness(kafka: MemoryKafka) -> Iterator[Callable[[], Freshness]]:
+def tracked_freshness(kafka: MemoryKafka) -> Iterator[ReadFreshness]:
     with HeartbeatTracker(SETTINGS) as tracker:
         yield lambda: tracker.freshness(time.monotonic())
 
 
-def leave(kafka: MemoryKafka, part_id: str = "c", *, at: int | None = None, **fields: Any) -> None:
+def leave(kafka: MemoryKafka, part_id: str = "c", *, at: int | None = None, partition: int = 0, **fields: Any) -> None:
     """Write a heartbeat to which the broker gave this timestamp (ms)."""
     written = now_ms() if at is None else at
-    defaults = {
-        "part": "collector",
-        "state": "running",
-        "timestamp": written,
-        "up_to": written - 1000,
-        "every_ms": 5000,
-    }
-    key, value, headers = encode_heartbeat(ComponentHeartbeat(id=part_id, **{**defaults, **fields}))
-    kafka.append(TOPIC, value, key=key, headers=headers, timestamp=written)
+    times = {"timestamp": written, "up_to": written - 1000, "every_ms": 5000}
+    heartbeat = ComponentHeartbeat(id=part_id, **{"part": "collector", "state": "running", **times, **fields})
+    key, value, headers = encode_heartbeat(heartbeat)
+    kafka.append(TOPIC, value, key=key, headers=headers, timestamp=written, partition=partition)
 
 
 def parts(freshness: Freshness) -> dict[str, str]:
     return {part.id: part.state for part in freshness.parts}
 
 
-def test_tracker_uses_each_components_newest_heartbeat(
-    kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness]
-) -> None:
+def test_tracker_uses_each_components_newest_heartbeat(kafka: MemoryKafka, tracked_freshness: ReadFreshness) -> None:
     eventually(lambda: tracked_freshness() == Freshness())
     moment = now_ms()
     leave(kafka, "c", up_to=moment - 5)
@@ -100,7 +95,7 @@ def test_new_heartbeat_has_the_age_zero(kafka: MemoryKafka, monkeypatch: pytest.
 
 @pytest.mark.parametrize("value", [b"{", b"null", b"[1]"])
 def test_invalid_heartbeat_is_reported_once_and_skipped(
-    kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness], caplog: pytest.LogCaptureFixture, value: bytes
+    kafka: MemoryKafka, tracked_freshness: ReadFreshness, caplog: pytest.LogCaptureFixture, value: bytes
 ) -> None:
     kafka.append(TOPIC, value, key=b"collector/\x1b]0;")
     kafka.append(TOPIC, value)
@@ -125,7 +120,7 @@ DAY_MS, DECADE_MS = 86_400_000, 10 * 31_557_600_000
     ],
 )
 def test_forged_heartbeats_are_ignored(
-    kafka: MemoryKafka, forged_fields: dict[str, Any], tracked_freshness: Callable[[], Freshness]
+    kafka: MemoryKafka, forged_fields: dict[str, Any], tracked_freshness: ReadFreshness
 ) -> None:
     moment = now_ms()
     leave(kafka, STREAM_ID, part="stream", state="stopped", up_to=moment)
@@ -141,23 +136,18 @@ def test_forged_heartbeats_are_ignored(
     assert (freshness.late or before.late) == before.late
 
 
-def test_heartbeats_of_a_topic_that_got_more_partitions(
-    kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness]
-) -> None:
+def test_heartbeats_of_a_topic_that_got_more_partitions(kafka: MemoryKafka, tracked_freshness: ReadFreshness) -> None:
     kafka.topics[TOPIC].logs.append(Log())
     moment = now_ms()
     for partition, at in ((1, moment), (0, moment - 1000)):
-        key, value, headers = encode_heartbeat(
-            ComponentHeartbeat(part="collector", id="c", state="running", timestamp=at, up_to=at, every_ms=5000)
-        )
-        kafka.append(TOPIC, value, key=key, headers=headers, timestamp=at, partition=partition)
+        leave(kafka, at=at, up_to=at, partition=partition)
     leave(kafka, "d", up_to=moment)
     eventually(lambda: len(tracked_freshness().parts) == 2)
     assert tracked_freshness().parts[0].up_to == moment
 
 
 def test_records_of_other_groups_do_not_fill_the_memory(
-    kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness], monkeypatch: pytest.MonkeyPatch
+    kafka: MemoryKafka, tracked_freshness: ReadFreshness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hearing, "MAX_COMPONENTS", 2)
     for name in ("a", "b", "c", "a"):
@@ -179,9 +169,7 @@ def test_missing_permission_gives_no_status_and_is_logged(kafka: MemoryKafka, ca
         eventually(lambda: parts(tracker.freshness(time.monotonic())) == {"c": "alive"})
 
 
-def test_missing_topic_has_no_freshness_until_it_exists(
-    kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness]
-) -> None:
+def test_missing_topic_has_no_freshness_until_it_exists(kafka: MemoryKafka, tracked_freshness: ReadFreshness) -> None:
     leave(kafka)
     eventually(lambda: parts(tracked_freshness()) == {"c": "alive"})
     kafka.delete(TOPIC)
@@ -191,7 +179,7 @@ def test_missing_topic_has_no_freshness_until_it_exists(
     eventually(lambda: parts(tracked_freshness()) == {"d": "alive"})
 
 
-def test_leaderless_partition_gives_no_status(kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness]) -> None:
+def test_leaderless_partition_gives_no_status(kafka: MemoryKafka, tracked_freshness: ReadFreshness) -> None:
     leave(kafka)
     eventually(lambda: parts(tracked_freshness()) == {"c": "alive"})
     kafka.topics[TOPIC].offline.add(0)
@@ -201,7 +189,7 @@ def test_leaderless_partition_gives_no_status(kafka: MemoryKafka, tracked_freshn
 
 
 def test_unreachable_cluster_is_the_reported_reason(
-    kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness], monkeypatch: pytest.MonkeyPatch
+    kafka: MemoryKafka, tracked_freshness: ReadFreshness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clients, "_first_open_server", lambda _: None)
     leave(kafka)

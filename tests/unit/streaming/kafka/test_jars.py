@@ -41,19 +41,6 @@ def test_kafka_jars_folder_without_the_jar_is_reported(tmp_path: Path, monkeypat
         fetch(JARS_TO_FETCH)
 
 
-def test_complete_set_of_jars_is_reused_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def download(_wanted: object, done: Path, **_: object) -> None:
-        create_files(done, "b.jar", "a.jar")
-
-    monkeypatch.setattr(jars, "_download", download)
-    first = fetch(JARS_TO_FETCH)
-    monkeypatch.setattr(jars, "_download", None)
-
-    assert fetch(JARS_TO_FETCH) == first
-    assert [path.name for path in first] == ["a.jar", "b.jar"]
-    assert first[0].is_relative_to(tmp_path / "cache")
-
-
 @pytest.fixture
 def _remove_cached_java() -> object:
     java.cache_clear()
@@ -150,7 +137,9 @@ def ivy(_remove_cached_java: object, tmp_path: Path, monkeypatch: pytest.MonkeyP
     return ivy
 
 
-def test_jars_are_fetched_with_dependencies_and_progress(ivy: Ivy, tmp_path: Path) -> None:
+def test_jars_are_fetched_once_with_dependencies_and_progress(
+    ivy: Ivy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ivy.write_script(
         "echo 'found org.apache.kafka#kafka;9 in r'; echo '  found b#c;1 in r'; echo 'something else'\n"
         "echo 'downloading https://r/kafka_2.13-9.9.9.jar ...'\n"
@@ -165,6 +154,7 @@ def test_jars_are_fetched_with_dependencies_and_progress(ivy: Ivy, tmp_path: Pat
         "",
     ]
     ivy.progress.clear()
+    monkeypatch.setattr(jars, "_download", None)
     assert (ivy.fetch(), ivy.progress) == (["dependency-1.jar", "kafka_2.13-9.9.9.jar"], [])
     assert [path.name for path in (tmp_path / "cache/jars").iterdir() if path.is_dir()] != []
     assert not list((tmp_path / "cache/jars").glob(".fetch-*"))

@@ -23,6 +23,7 @@ from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryAdmin, MemoryKafka
 
 SETTINGS = KafkaSettings(bootstrap_servers="memory:1")
+A, B = ("t", 0), ("t", 1)
 
 
 @pytest.fixture
@@ -93,29 +94,23 @@ def test_each_change_of_contact_is_returned_once() -> None:
     assert contact_changes == [None, lost, None, "Kafka answers again", None, lost]
 
 
-PARTITION = ("t", 0)
-
-
 def test_leaderless_partition_is_awaited(kafka: MemoryKafka) -> None:
     for code in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE):
         kafka.fail("list_offsets", KafkaError(code, "no leader"))
-    assert bounds(SETTINGS, [("t", 1)]) == {("t", 1): (0, 1)}
+    assert bounds(SETTINGS, [B]) == {B: (0, 1)}
 
 
 def test_denied_topic_is_reported_at_once(kafka: MemoryKafka) -> None:
     kafka.fail("list_offsets", KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "denied"))
     with pytest.raises(ClusterUnavailable, match="topic t: no broker returns its partitions' ends: denied"):
-        bounds(SETTINGS, [PARTITION])
+        bounds(SETTINGS, [A])
 
 
 def test_client_has_metadata_before_it_is_polled(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     monkeypatch.setattr(kafka, "receive", calls.append)
-    assert bounds(SETTINGS, [PARTITION]) == {PARTITION: (0, 0)}
+    assert bounds(SETTINGS, [A]) == {A: (0, 0)}
     assert calls == ["list_topics", "list_offsets", "list_offsets"]
-
-
-A, B = ("t", 0), ("t", 1)
 
 
 def test_end_offsets_are_refreshed_once_a_second(kafka: MemoryKafka) -> None:
@@ -152,33 +147,24 @@ def test_request_without_an_answer_times_out(kafka: MemoryKafka, monkeypatch: py
     assert ends.are_current(13)
 
 
-Bounds = dict[Place, tuple[int, int]]
-
-
-@pytest.fixture
-def ends(monkeypatch: pytest.MonkeyPatch) -> Bounds:
-    known_bounds: Bounds = {A: (0, 5), B: (0, 5)}
-    monkeypatch.setattr(metadata, "bounds", lambda _, places, **__: {place: known_bounds[place] for place in places})
-    return known_bounds
-
-
-def stalled_partitions(*positions: dict[Place, int]) -> list[Bounds]:
-    watched = StallCheck(KafkaSettings())
-    return [watched.poll(position, number * STALL_SECONDS) for number, position in enumerate(positions)]
-
-
-def test_reader_at_the_end_is_not_stalled(ends: Bounds) -> None:
-    assert stalled_partitions({A: 5, B: 5}, {A: 5, B: 5}) == [{}, {}]
-
-
-def test_reader_without_progress_is_stalled(ends: Bounds) -> None:
-    assert stalled_partitions({A: 5, B: 4}, {A: 5, B: 4}) == [{}, {B: (0, 5)}]
-
-
-def test_reader_of_another_partition_is_not_stalled(ends: Bounds) -> None:
-    assert stalled_partitions({A: 3, B: 4}, {A: 4, B: 4}, {A: 5, B: 4}) == [{}, {}, {}]
-
-
-def test_partition_ending_before_its_position_was_truncated(ends: Bounds) -> None:
-    ends[B] = (0, 2)
-    assert stalled_partitions({A: 3, B: 4}, {A: 4, B: 4}) == [{}, {B: (0, 2)}]
+@pytest.mark.parametrize(
+    ("end_of_b", "positions", "stalled"),
+    [
+        (5, [{A: 5, B: 5}, {A: 5, B: 5}], {}),
+        (5, [{A: 5, B: 4}, {A: 5, B: 4}], {B: (0, 5)}),
+        (5, [{A: 3, B: 4}, {A: 4, B: 4}, {A: 5, B: 4}], {}),
+        (2, [{A: 3, B: 4}, {A: 4, B: 4}], {B: (0, 2)}),
+    ],
+    ids=["at-the-end", "without-progress", "progress-in-another-partition", "truncated"],
+)
+def test_reader_without_progress_is_stalled(
+    monkeypatch: pytest.MonkeyPatch,
+    end_of_b: int,
+    positions: list[dict[Place, int]],
+    stalled: dict[Place, tuple[int, int]],
+) -> None:
+    known = {A: (0, 5), B: (0, end_of_b)}
+    monkeypatch.setattr(metadata, "bounds", lambda _, places, **__: {place: known[place] for place in places})
+    check = StallCheck(KafkaSettings())
+    polled = [check.poll(position, number * STALL_SECONDS) for number, position in enumerate(positions)]
+    assert polled == [{}] * (len(positions) - 1) + [stalled]

@@ -3,15 +3,9 @@ import pytest
 from streaming.kafka.security import explain, no_answer_message
 from streaming.settings.connection import KafkaSettings
 
-SETTINGS = KafkaSettings.model_validate(
-    {
-        "bootstrap_servers": "kafka:9093",
-        "security_protocol": "SASL_SSL",
-        "sasl_mechanism": "PLAIN",
-        "sasl_username": "monitor",
-        "sasl_password": "s3cret-s3cret",
-    }
-)
+BROKER = {"bootstrap_servers": "kafka:9093", "security_protocol": "SASL_SSL"}
+PASSWORD = {"sasl_mechanism": "PLAIN", "sasl_username": "monitor", "sasl_password": "s3cret-s3cret"}
+SETTINGS = KafkaSettings.model_validate(BROKER | PASSWORD)
 
 
 @pytest.mark.parametrize(
@@ -74,9 +68,8 @@ def test_temporary_error_is_not_a_rejection() -> None:
 
 
 OAUTH = KafkaSettings.model_validate(
-    {
-        "bootstrap_servers": "kafka:9093",
-        "security_protocol": "SASL_SSL",
+    BROKER
+    | {
         "sasl_mechanism": "OAUTHBEARER",
         "sasl_oauthbearer_token_endpoint_url": "https://id.example/token",
         "sasl_oauthbearer_client_id": "monitor",

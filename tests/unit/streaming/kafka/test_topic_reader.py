@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from streaming.kafka import metadata as ends_module
-from streaming.kafka import metadata as stall
-from streaming.kafka import topic_reader
+from streaming.kafka import metadata, topic_reader
 from streaming.kafka.access import NoPermission
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.topic_reader import RecordOrder, TopicReader, TopicUnreadable, read_to_end
@@ -82,7 +80,7 @@ def test_poll_returns_at_most_the_requested_records(kafka: MemoryKafka) -> None:
 
 
 def test_the_lag_follows_the_ends_of_the_log(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ends_module, "_OFFSETS_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr(metadata, "_OFFSETS_INTERVAL_SECONDS", 0.0)
     with reader() as slow:
         assert slow.lag == 6
         assert read_values_to_end(slow)
@@ -108,8 +106,7 @@ def test_lag_is_computed_without_calls_to_the_client(kafka: MemoryKafka, monkeyp
 def test_partition_leader_move_is_not_the_end_of_the_log(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stall, "STALL_SECONDS", 0.0)
-    monkeypatch.setattr(topic_reader, "CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(metadata, "STALL_SECONDS", 0.0)
     with reader() as first:
         assert len(read_values_to_end(first)) == 6
         with monkeypatch.context() as patch_context:
@@ -266,7 +263,7 @@ def test_reader_reports_silence_until_the_cluster_answers(kafka: MemoryKafka, co
 def test_client_that_receives_no_records_is_replaced(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(stall, "STALL_SECONDS", 0.0)
+    monkeypatch.setattr(metadata, "STALL_SECONDS", 0.0)
     with reader() as first:
         read_values_to_end(first)
         unresponsive_client = kafka.consumers[-1]
@@ -281,7 +278,7 @@ def test_client_that_receives_no_records_is_replaced(
 def test_partition_with_lost_records_is_reported_and_reread(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(stall, "STALL_SECONDS", 0.0)
+    monkeypatch.setattr(metadata, "STALL_SECONDS", 0.0)
     with reader() as first:
         read_values_to_end(first)
         del kafka.topics["t"].logs[0].entries[1:]
