@@ -163,8 +163,8 @@ def test_reader_without_progress_is_stalled(
     positions: list[dict[Place, int]],
     stalled: dict[Place, tuple[int, int]],
 ) -> None:
-    known = {A: (0, 5), B: (0, end_of_b)}
-    monkeypatch.setattr(metadata, "bounds", lambda _, places, **__: {place: known[place] for place in places})
+    known_bounds = {A: (0, 5), B: (0, end_of_b)}
+    monkeypatch.setattr(metadata, "bounds", lambda _, places, **__: {place: known_bounds[place] for place in places})
     check = StallCheck(KafkaSettings())
     polled = [check.poll(position, number * STALL_SECONDS) for number, position in enumerate(positions)]
     assert polled == [{}] * (len(positions) - 1) + [stalled]

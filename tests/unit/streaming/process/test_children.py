@@ -3,11 +3,12 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from streaming.process.children import Child, ChildDied, ChildProcesses
+from streaming.process.children import Child, ChildDied, ChildProcesses, make_private, open_private
 from tests.support.wait import eventually
 
 CHILD_PROGRAM = """
@@ -29,6 +30,9 @@ def raise_on_restart(name: str) -> None:
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "drains.py").write_text(CHILD_PROGRAM)
     (tmp_path / "fails.py").write_text("import sys; sys.exit('error: no such luck')")
+    (tmp_path / "deaf.py").write_text(
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True)\ntime.sleep(60)"
+    )
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     return "drains"
 
@@ -52,17 +56,11 @@ def test_a_child_that_ends_is_reported_with_its_last_line(module: str, tmp_path:
 
 def test_a_child_ends_when_its_parent_is_killed(module: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    parent = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            (
-                "import pathlib, sys, time; from streaming.process.children import Child\n"
-                f"Child('part', ['{module}'], log=pathlib.Path(sys.argv[1])); time.sleep(60)"
-            ),
-            str(log),
-        ]
+    program = (
+        "import pathlib, sys, time; from streaming.process.children import Child\n"
+        f"Child('part', ['{module}'], log=pathlib.Path(sys.argv[1])); time.sleep(60)"
     )
+    parent = subprocess.Popen([sys.executable, "-c", program, str(log)])
     eventually(lambda: log.exists() and "ready" in log.read_text())
     parent.send_signal(signal.SIGKILL)
     parent.wait()
@@ -79,13 +77,8 @@ def test_watch_ends_with_the_signal_and_raises_for_a_dead_child(module: str, tmp
         children.watch(threading.Event(), raise_on_restart)
 
 
-def test_a_child_that_does_not_drain_is_killed_with_its_session(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "deaf.py").write_text(
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True)\ntime.sleep(60)"
-    )
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+@pytest.mark.usefixtures("module")
+def test_a_child_that_does_not_drain_is_killed_with_its_session(tmp_path: Path) -> None:
     log = tmp_path / "log"
     child = Child("part", ["deaf"], log=log)
     eventually(lambda: "ready" in log.read_text())
@@ -124,3 +117,35 @@ def test_child_that_ends_at_once_is_not_started_again(module: str, tmp_path: Pat
         child.kill()
         with pytest.raises(ChildDied, match="part ended with status -9"):
             children.watch(threading.Event(), raise_on_restart)
+
+
+@pytest.fixture
+def _permissive_umask() -> Iterator[None]:
+    """Set the umask to 0, the most permissive value, during each test."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+@pytest.mark.usefixtures("_permissive_umask")
+def test_new_and_existing_files_are_private(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_text("secret\n")
+    for path in (old, new):
+        with open_private(path, "a") as file:
+            file.write("more")
+    assert (mode(old), mode(new), old.read_text()) == (0o600, 0o600, "secret\nmore")
+
+
+@pytest.mark.usefixtures("_permissive_umask")
+def test_a_new_folder_is_private_and_an_old_one_is_unchanged(tmp_path: Path) -> None:
+    make_private(tmp_path / "new")
+    make_private(tmp_path / "above" / "deep")
+    assert mode(tmp_path / "above" / "deep") == 0o700
+    (tmp_path / "old").mkdir()
+    make_private(tmp_path / "old")
+    assert (mode(tmp_path / "new"), mode(tmp_path / "old")) == (0o700, 0o777)

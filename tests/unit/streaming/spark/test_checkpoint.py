@@ -1,6 +1,7 @@
 """A checkpoint is used only by the job that created it."""
 
 import errno
+import json
 import re
 import shutil
 from pathlib import Path
@@ -16,8 +17,11 @@ from streaming.spark.checkpoint import (
     DataLossPolicy,
     LocalCheckpoint,
     Metadata,
+    OffsetsFile,
     TopicDeleted,
+    last_batch,
     rename_with_timestamp,
+    state_bytes,
 )
 
 METADATA = Metadata("cluster", "membership", "id-1", 16)
@@ -168,3 +172,30 @@ def test_output_topics_that_grew_keep_their_partitions(tmp_path: Path) -> None:
     # Topics of the first claim keep their partition counts; new topics are added with theirs.
     assert kept.outputs == {"diffs": 4, "episodes": 2, "incidents": 6}
     assert claim(str(tmp_path), grown, "stop") == kept
+
+
+def test_the_newest_batch_has_tasks_and_offsets(tmp_path: Path) -> None:
+    assert last_batch(tmp_path / "offsets") is None
+    (tmp_path / "offsets").mkdir()
+    conf = {"spark.sql.shuffle.partitions": "3"}
+    (tmp_path / "offsets/7").write_text(f'v1\n{json.dumps({"conf": conf})}\n-\n{{"m":{{"0":4}}}}')
+    newest = OffsetsFile.read(tmp_path, 7)
+    assert newest.shuffle_partitions == 3
+    assert (newest.end_offsets("m"), newest.end_offsets("another")) == ({0: 4}, {})
+
+
+def test_state_size_sums_the_largest_file_of_each_task(tmp_path: Path) -> None:
+    for task, name, size in ((0, "12.delta", 4000), (0, "10.snapshot", 6000), (1, "12.delta", 4000)):
+        file = tmp_path / "state/0" / str(task) / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(bytes(size))
+    (tmp_path / "state/0/13").write_bytes(bytes(9000))  # not a task's folder
+    assert state_bytes(tmp_path) == 10_000
+    assert state_bytes(tmp_path / "nowhere") == 0
+
+
+def test_the_newest_batch_is_the_largest_number(tmp_path: Path) -> None:
+    assert last_batch(tmp_path / "offsets") is None
+    for name in ("9", "10", ".11.crc", "x", "²"):
+        (tmp_path / name).touch()
+    assert last_batch(tmp_path) == 10

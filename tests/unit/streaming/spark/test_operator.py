@@ -1,5 +1,6 @@
 """Tests of the stateful function without a JVM: input columns become records, and output records become rows."""
 
+import threading
 from collections import deque
 from types import SimpleNamespace
 from typing import Any
@@ -7,11 +8,11 @@ from typing import Any
 import msgspec
 import pandas as pd
 import pytest
-from pyspark import TaskContext
+from pyspark import Accumulator, TaskContext
 
 from streaming.monitor.outputs import OutputRecord, Sinks
 from streaming.records import codec
-from streaming.spark.operator import INPUT_COLUMNS, OUTPUT, apply_bucket_batch, read
+from streaming.spark.operator import INPUT_COLUMNS, OUTPUT, BucketReports, _send, apply_bucket_batch, read
 from streaming.spark.operator import row as as_row
 from streaming.spark.progress import BucketReport
 from tests.support.histories import Log
@@ -53,11 +54,15 @@ class Reports:
         self.lines += [(bucket, report) for _, bucket, report in lines]
 
 
-@pytest.fixture(autouse=True)
-def task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace Spark's task context: the tested code runs as if in batch 3."""
-    context = SimpleNamespace(getLocalProperty={"streaming.sql.batchId": "3"}.get)
+def set_task_batch(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+    context = SimpleNamespace(getLocalProperty={"streaming.sql.batchId": str(batch)}.get)
     monkeypatch.setattr(TaskContext, "get", lambda: context)
+
+
+@pytest.fixture(autouse=True)
+def _task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace Spark's task context: the tested code runs as if in batch 3."""
+    set_task_batch(monkeypatch, 3)
 
 
 def input_frame(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
@@ -181,3 +186,46 @@ def test_cloud_event_headers_are_columns_others_stay_headers() -> None:
     )
     headers = [("x", None), ("ce_id", b"1")]
     assert as_row(OutputRecord("dlt", None, None, headers, None)) == ("dlt", None, None, *[None] * 4, headers, None)
+
+
+@pytest.fixture
+def reports() -> BucketReports:
+    context: Any = SimpleNamespace(accumulator=lambda value, param: Accumulator(0, value, param))
+    return BucketReports(SimpleNamespace(sparkContext=context))  # type: ignore[arg-type] # only what the reports use
+
+
+def test_each_batch_has_the_last_report_of_its_buckets(reports: BucketReports, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_task_batch(monkeypatch, 7)
+    _send(reports.accumulator, 0, BucketReport(5, diffs=1))
+    _send(reports.accumulator, 1, BucketReport(0))
+    _send(reports.accumulator, 0, BucketReport(5, diffs=2))  # the task was retried
+    set_task_batch(monkeypatch, 8)
+    _send(reports.accumulator, 0, BucketReport(9))
+    assert reports.reports_of_batch(7) == {0: BucketReport(5, diffs=2), 1: BucketReport(0)}
+    assert (reports.reports_of_batch(7), reports.reports_of_batch(8)) == ({}, {0: BucketReport(9)})
+
+
+def test_next_batch_drops_the_reports_of_the_previous_one(
+    reports: BucketReports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for batch in (1, 2):
+        set_task_batch(monkeypatch, batch)
+        _send(reports.accumulator, 0, BucketReport(batch))
+    assert reports.reports_of_batch(2) == {0: BucketReport(2)}
+    assert reports.reports_of_batch(1) == {}
+
+
+def test_bucket_reports_are_read_while_another_thread_sends(
+    reports: BucketReports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_task_batch(monkeypatch, 1)
+    count = 20_000
+    sender_thread = threading.Thread(
+        target=lambda: [_send(reports.accumulator, number, BucketReport(number)) for number in range(count)]
+    )
+    received: dict[int, BucketReport] = {}
+    sender_thread.start()
+    while sender_thread.is_alive():
+        received.update(reports.reports_of_batch(1))
+    received.update(reports.reports_of_batch(1))
+    assert received == {number: BucketReport(number) for number in range(count)}
