@@ -125,11 +125,11 @@ def change(
     kept: Partitions | None = None,
     *,
     present: bool | None = True,
-    **names: str | None,
+    **fields: Any,
 ) -> MemberDiff:
-    """Return one member's changes in a diff."""
+    """Return one member's changes in a diff; ``fields``: its names and tasks."""
     return MemberDiff(
-        owned=owned or {}, revoked=revoked or {}, assigned=assigned or {}, kept=kept or {}, present=present, **names
+        owned=owned or {}, revoked=revoked or {}, assigned=assigned or {}, kept=kept or {}, present=present, **fields
     )
 
 

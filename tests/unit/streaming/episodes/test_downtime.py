@@ -45,6 +45,10 @@ def eager(number: int, at: int | None, of: Holding = P) -> AssignmentChange:
     return change(number, at, taken=of, assigned=of)
 
 
+def starts(number: int, at: int) -> AssignmentChange:
+    return change(number, at, starts=True, assigned=P)
+
+
 def committed(number: int, after: int, before: int, of: Holding = P) -> PartitionsStopped:
     return stops_of_witness("offset-commits", number, Stop(partitions=of, stopped_after=after, resumed_before=before))
 
@@ -57,9 +61,9 @@ def callback(at: int, number: int, **partitions: Holding) -> AssignmentAcknowled
     return AssignmentAcknowledged(group_id="g", timestamp=at, member_id="m", generation=number, **partitions)
 
 
-def bounds(outages: Outages | None) -> tuple[int, int | None]:
-    total = measured(outages)
-    return total.lower_ms, total.upper_ms
+def bounds(outages: Outages | None) -> Bounds | None:
+    total = downtime.downtime(outages)
+    return None if total is None else (total.lower_ms, total.upper_ms)
 
 
 def after(*inputs: AssignmentChange | DowntimeEvidence, outages: Outages | None = None) -> Outages:
@@ -84,143 +88,114 @@ LOGGED = logged(2, 600, 990)
 REVOKED = callback(10, -1, revoked=P)
 
 
-class TestOneRound:
-    def test_without_a_round_there_is_no_downtime(self) -> None:
-        assert downtime.downtime(None) is None
-        assert downtime.downtime(Outages()) is None
-
-    @pytest.mark.parametrize(
-        ("expected", "inputs"),
+LOST_AND_PENDING = change(2, 1000, taken=P, pending=P)
+UNOWNED = change(2, 1000, unowned_partitions=P)
+CALLBACKS = [callback(91_000, -1, revoked=P), callback(91_250, 2, assigned=P)]
+STOPPED_AT_START = [starts(1, 1000), eager(2, 4000), logged(2, 3000, 3500)]
+AWAY = snapshot_of_one_member(7, 1000, assigned=P, member_epoch=-2)
+BOUNDS: dict[str, tuple[Bounds | None, list[Any]]] = {
+    "no round": (None, []),
+    "no evidence": ((0, None), [eager(2, 1000)]),
+    "commits bound from above": ((0, 1300), [eager(2, 1000), COMMITTED]),
+    "the log narrows the bounds": ((10, 1100), [eager(2, 1000), LOGGED, COMMITTED]),
+    "the log has no stop of a departed member": ((10, 1300), [LOST, LOGGED, COMMITTED]),
+    "commits of another round": ((0, None), [eager(2, 1000), committed(1, 400, 1700)]),
+    "a partition without an owner was not consumed again": ((0, None), [UNOWNED, COMMITTED]),
+    "clocks of members and brokers are not compared": ((0, 1300), [REVOKED, eager(2, 1000), COMMITTED]),
+    "contradictory witnesses": ((0, None), [REVOKED, callback(5010, 2, assigned=P), eager(2, 1000), COMMITTED]),
+    "callbacks before the round": ((250, 1300), [*CALLBACKS, eager(2, 1000), COMMITTED]),
+    "callbacks after the round": ((250, 1300), [eager(2, 1000), *CALLBACKS, COMMITTED]),
+    "revoked, then assigned in the next round": (
+        (0, 900),
+        [LOST_AND_PENDING, change(3, 1400, assigned=P), committed(3, 300, 1900)],
+    ),
+    "a snapshot shows the partition revoked": (
+        (300, 900),
+        [LOST_AND_PENDING, view(1050, P), view(1100, {}), change(2, 1400, assigned=P), committed(2, 300, 1900)],
+    ),
+    "down until the last round without an owner": ((8000, None), [UNOWNED, change(3, 5000), change(4, 9000)]),
+    "the new owner reports before the round of its epoch": (
+        (40, None),
         [
-            pytest.param((0, None), [eager(2, 1000)], id="no evidence"),
-            pytest.param((0, 1300), [eager(2, 1000), COMMITTED], id="commits bound from above"),
-            pytest.param((10, 1100), [eager(2, 1000), LOGGED, COMMITTED], id="the log narrows the bounds"),
-            pytest.param((10, 1300), [LOST, LOGGED, COMMITTED], id="the log has no stop of a departed member"),
-            pytest.param((0, None), [eager(2, 1000), committed(1, 400, 1700)], id="commits of another round"),
-            pytest.param((0, None), [change(2, 1000, unowned_partitions=P), COMMITTED], id="not consumed again"),
-            pytest.param((0, 1300), [REVOKED, eager(2, 1000), COMMITTED], id="clocks of members and brokers"),
-            pytest.param(
-                (0, None), [REVOKED, callback(5010, 2, assigned=P), eager(2, 1000), COMMITTED], id="contradictory"
-            ),
+            *(callback(60, -1, revoked=P), UNOWNED, callback(95, 2, assigned=P)),
+            *(change(2, 1010, assigned={"t": [7]}), change(2, 1040, assigned=P)),
         ],
-    )
-    def test_evidence_of_one_round_bounds_its_downtime(self, expected: Bounds, inputs: list[Any]) -> None:
-        assert bounds(after(*inputs)) == expected
-
-    @pytest.mark.parametrize("early", [True, False])
-    def test_callbacks_bound_downtime_from_below_in_any_order(self, early: bool) -> None:
-        callbacks = [callback(91_000, -1, revoked=P), callback(91_250, 2, assigned=P)]
-        changes = [*callbacks, eager(2, 1000)] if early else [eager(2, 1000), *callbacks]
-        assert bounds(after(*changes, COMMITTED)) == (250, 1300)
-
-    def test_repeated_evidence_changes_nothing(self) -> None:
-        outages = after(callback(100, -1, revoked=P), eager(2, 1000), callback(300, 2, assigned=P))
-        assert not apply_evidence(outages, callback(2300, 2, assigned=P), "classic")
-        assert bounds(outages) == (200, None)
-
-    def test_callbacks_of_a_later_generation_are_ignored(self) -> None:
-        callbacks = [callback(100, -1, revoked=P), callback(300, 2, assigned=P)]
-        later = [callback(5000, -1, revoked=P), callback(9000, 3, assigned=P)]
-        outages = after(eager(1, 50), callback(60, 1, assigned=P), *callbacks, *later)
-        assert bounds(outages) == (0, None)
-        assert bounds(apply_change(outages, eager(2, 1000))) == (0, None)
-        assert bounds(apply_change(outages, eager(3, 6000))) == (4000, None)
-
-
-class TestIncrementalRounds:
-    def test_revoked_then_assigned_in_next_round_is_one_downtime(self) -> None:
-        outages = after(change(2, 1000, taken=P, pending=P), change(3, 1400, assigned=P), committed(3, 300, 1900))
-        assert bounds(outages) == (0, 900)
-
-    def test_snapshot_with_revoked_partition_gives_a_lower_bound(self) -> None:
-        outages = after(
-            change(2, 1000, taken=P, pending=P),
-            view(1050, P),
-            view(1100, NO_PARTITIONS),
-            change(2, 1400, assigned=P),
-            committed(2, 300, 1900),
-        )
-        assert bounds(outages) == (300, 900)
-
-    def test_unowned_partition_is_down_until_the_last_such_round(self) -> None:
-        outages = after(change(2, 1000, unowned_partitions=P), change(3, 5000), change(4, 9000))
-        assert bounds(outages) == (8000, None)
-
-    def test_new_owner_may_report_before_the_round_of_its_epoch(self) -> None:
-        outages = after(
-            callback(60, -1, revoked=P),
-            change(2, 1000, unowned_partitions=P),
-            callback(95, 2, assigned=P),
-            change(2, 1010, assigned={"t": [7]}),
-            change(2, 1040, assigned=P),
-        )
-        assert bounds(outages) == (40, None)
-
-    def test_both_owners_callbacks_give_the_lower_downtime_bound(self) -> None:
-        outages = after(
-            change(2, 1000, taken=P, pending=P),
-            callback(70, 2, revoked=P),
-            callback(95, 3, assigned=P),
-            change(3, 1400, assigned=P),
-        )
-        assert bounds(outages) == (25, None)
+    ),
+    "callbacks of both owners": (
+        (25, None),
+        [LOST_AND_PENDING, callback(70, 2, revoked=P), callback(95, 3, assigned=P), change(3, 1400, assigned=P)],
+    ),
+    "one of two stops is unbounded": (
+        (0, None),
+        [
+            *(eager(2, 1000), stops_of_witness("w", 2, Stop(partitions=P, resumed_before=1500))),
+            *(eager(3, 9000), committed(3, 8000, 9500)),
+        ],
+    ),
+    "a commit between two rounds": ((0, None), [eager(2, 1000), eager(3, 40_000), committed(3, 39_000, 41_000)]),
+    "the first start of a group": (None, STOPPED_AT_START[:1]),
+    "rounds before any consumption": (None, [*STOPPED_AT_START, eager(3, 6000)]),
+    "a commit proves a stop after the start": ((500, 1400), [*STOPPED_AT_START, committed(2, 2500, 4400)]),
+    "a commit before the start": (None, [*STOPPED_AT_START[:2], committed(2, 500, 4400)]),
+    "a static member is away": (
+        (8000, 8700),
+        [AWAY, change(7, 9000, unowned_partitions=P, assigned=P), committed(7, 700, 9400)],
+    ),
+    "a static member returns under its member id": (
+        (3000, None),
+        [AWAY, *(snapshot_of_one_member(n, at, assigned=P, member_epoch=n) for n, at in ((7, 4000), (8, 9000)))],
+    ),
+}
 
 
-class TestSeveralRounds:
-    def test_downtimes_without_consumption_between_may_be_one(self) -> None:
-        first = [eager(2, 1000), logged(2, 700, 950)]
-        total = measured(after(*first, eager(3, 2000), logged(3, 1800, 1900), committed(3, 400, 2600)))
-        assert (total.longest_ms, total.total_ms, total.stops) == ((100, 1900), (150, 1900), (1, 2))
-
-    def test_unbounded_stop_makes_the_total_downtime_unbounded(self) -> None:
-        later = stops_of_witness("w", 2, Stop(partitions=P, resumed_before=1500))
-        outages = after(eager(2, 1000), later, eager(3, 9000), committed(3, 8000, 9500))
-        assert bounds(outages) == (0, None)
+@pytest.mark.parametrize(("expected", "inputs"), BOUNDS.values(), ids=BOUNDS)
+def test_evidence_bounds_the_downtime(expected: Bounds | None, inputs: list[Any]) -> None:
+    assert bounds(after(*inputs)) == expected
 
 
-def starts(number: int, at: int, of: Holding = P) -> AssignmentChange:
-    return change(number, at, starts=True, assigned=of)
-
-
-class TestNumberOfStops:
-    def test_downtime_has_longest_total_and_number_of_stops(self) -> None:
-        outages = after(
+STOPS: dict[str, tuple[Bounds, Bounds, Bounds, list[Any]]] = {
+    "two stops": (
+        *((2500, 3500), (2800, 4300), (2, 2)),
+        [
             *(eager(2, 1000), logged(2, 600, 700), committed(2, 500, 1400)),
             *(eager(3, 9000), logged(3, 6000, 6500), committed(3, 5000, 9500)),
-        )
-        total = measured(outages)
-        assert (total.longest_ms, total.total_ms, total.stops) == ((2500, 3500), (2800, 4300), (2, 2))
-
-    def test_commit_between_two_rounds_starts_one_downtime(self) -> None:
-        outages = after(eager(2, 1000), eager(3, 40_000), committed(3, 39_000, 41_000))
-        assert bounds(outages) == (0, None)
-
-
-class TestEmptyGroup:
-    def test_rounds_after_the_return_have_separate_downtime(self) -> None:
-        outages = after(
-            *(change(2, 1000, unowned_partitions=P), starts(4, 17_000), committed(4, 200, 17_500)),
+        ],
+    ),
+    "two stops, or one without consumption between": (
+        *((100, 1900), (150, 1900), (1, 2)),
+        [eager(2, 1000), logged(2, 700, 950), eager(3, 2000), logged(3, 1800, 1900), committed(3, 400, 2600)],
+    ),
+    "an empty group until its members are back, and a round": (
+        *((16_000, 17_300), (16_000, 18_500), (2, 2)),
+        [
+            *(UNOWNED, starts(4, 17_000), committed(4, 200, 17_500)),
             *(change(5, 26_000, unowned_partitions=P, assigned=P), committed(5, 25_500, 26_700)),
-        )
-        total = measured(outages)
-        assert (total.longest_ms, total.total_ms, total.stops) == ((16_000, 17_300), (16_000, 18_500), (2, 2))
+        ],
+    ),
+}
 
 
-class TestGroupStart:
-    def test_first_start_of_a_group_has_no_downtime(self) -> None:
-        assert downtime.downtime(after(starts(1, 1000))) is None
+@pytest.mark.parametrize(("longest", "total", "stops", "inputs"), STOPS.values(), ids=STOPS)
+def test_downtime_has_longest_total_and_number_of_stops(
+    longest: Bounds, total: Bounds, stops: Bounds, inputs: list[Any]
+) -> None:
+    result = measured(after(*inputs))
+    assert (result.longest_ms, result.total_ms, result.stops) == (longest, total, stops)
 
-    def test_rounds_before_any_consumption_are_not_downtime(self) -> None:
-        outages = after(starts(1, 1000), eager(2, 4000), logged(2, 3000, 3500), eager(3, 6000))
-        assert downtime.downtime(outages) is None
 
-    def test_a_commit_proves_a_stop_after_the_start(self) -> None:
-        outages = after(starts(1, 1000), eager(2, 4000), logged(2, 3000, 3500), committed(2, 2500, 4400))
-        assert bounds(outages) == (500, 1400)
+def test_repeated_evidence_changes_nothing() -> None:
+    outages = after(callback(100, -1, revoked=P), eager(2, 1000), callback(300, 2, assigned=P))
+    assert not apply_evidence(outages, callback(2300, 2, assigned=P), "classic")
+    assert bounds(outages) == (200, None)
 
-    def test_commit_before_the_start_is_not_evidence(self) -> None:
-        outages = after(starts(9, 1000), eager(10, 4000), committed(10, 500, 4400))
-        assert downtime.downtime(outages) is None
+
+def test_callbacks_of_a_later_generation_are_ignored() -> None:
+    callbacks = [callback(100, -1, revoked=P), callback(300, 2, assigned=P)]
+    later = [callback(5000, -1, revoked=P), callback(9000, 3, assigned=P)]
+    outages = after(eager(1, 50), callback(60, 1, assigned=P), *callbacks, *later)
+    assert bounds(outages) == (0, None)
+    assert bounds(apply_change(outages, eager(2, 1000))) == (0, None)
+    assert bounds(apply_change(outages, eager(3, 6000))) == (4000, None)
 
 
 class TestEpisodeWithoutQuietTime:
@@ -229,26 +204,13 @@ class TestEpisodeWithoutQuietTime:
     def test_rounds_before_the_first_consumption_have_no_downtime(self) -> None:
         outages = downtime.outages_for_next_episode(after(starts(1, 1000), eager(2, 4000)))
         assert outages is not None
-        assert downtime.downtime(apply_change(outages, eager(3, 6000))) is None
+        assert bounds(apply_change(outages, eager(3, 6000))) is None
 
     def test_group_that_has_consumed_is_down(self) -> None:
         outages = downtime.outages_for_next_episode(after(starts(1, 1000), committed(1, 0, 2000), eager(2, 4000)))
         assert outages is not None
-        assert downtime.downtime(outages) is None
+        assert bounds(outages) is None
         assert bounds(apply_change(outages, eager(3, 6000))) == (0, None)
-
-
-class TestStaticMemberAway:
-    def test_downtime_begins_when_the_static_member_leaves(self) -> None:
-        away = snapshot_of_one_member(7, 1000, assigned=P, member_epoch=-2)
-        outages = after(away, change(7, 9000, unowned_partitions=P, assigned=P), committed(7, 700, 9400))
-        assert bounds(outages) == (8000, 8700)
-
-    def test_return_under_the_same_member_id_ends_downtime(self) -> None:
-        away = snapshot_of_one_member(7, 1000, assigned=P, member_epoch=-2)
-        back = snapshot_of_one_member(7, 4000, assigned=P, member_epoch=7)
-        later = snapshot_of_one_member(8, 9000, assigned=P, member_epoch=8)
-        assert bounds(after(away, back, later)) == (3000, None)
 
 
 class TestDowntimeRecord:
@@ -294,5 +256,5 @@ class TestDowntimeRecord:
         outages = after(eager(2, 1000), callback(300, 2, assigned=P), callback(900, -1, revoked=P))
         rest = downtime.outages_after_end(outages)
         assert rest is not None
-        assert downtime.downtime(rest) is None
+        assert bounds(rest) is None
         assert bounds(after(eager(3, 9000), callback(980, 3, assigned=P), outages=rest)) == (80, None)

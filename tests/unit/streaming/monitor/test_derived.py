@@ -11,54 +11,30 @@ from tests.support.histories import Log, assignments, change, check_diff_algebra
 COOPERATIVE = {"assignors": ["cooperative-sticky"]}
 
 
-def test_first_member_gets_all_partitions() -> None:
+def test_each_event_of_an_eager_group_is_one_round() -> None:
     log = Log()
-    state, outputs = play([log.topics(t=3), log.join("c1")])
-    assert diffs(outputs) == [sample()]
-    assert state.generation == 1
-
-
-def test_eager_join_is_one_round() -> None:
-    log = Log()
-    _, outputs = play([log.topics(t=5), log.join("c1"), log.join("c2")])
-    last = diffs(outputs)[-1]
-    assert last.members == {
-        "c1": change(owned={"t": [0, 1, 2, 3, 4]}, revoked={"t": [3, 4]}, kept={"t": [0, 1, 2]}),
-        "c2": change(assigned={"t": [3, 4]}),
+    events = [log.topics(t=3), log.join("c1"), log.join("c2"), log.leave("c2", reason="closed"), log.leave("c1")]
+    state, outputs = play(events)
+    first, joined, left, empty = diffs(outputs)
+    assert first == sample()
+    assert joined.members == {
+        "c1": change(owned={"t": [0, 1, 2]}, revoked={"t": [2]}, kept={"t": [0, 1]}),
+        "c2": change(assigned={"t": [2]}),
     }
-    assert (last.generation, last.round, last.moved) == (2, 1, 2)
-
-
-def test_leaving_member_is_in_its_round_with_all_revoked() -> None:
-    log = Log()
-    _, outputs = play([log.topics(t=2), log.join("c1"), log.join("c2"), log.leave("c2", reason="closed")])
-    last = diffs(outputs)[-1]
-    assert last.members == {
-        "c1": change(owned={"t": [0]}, assigned={"t": [1]}, kept={"t": [0]}),
-        "c2": change(owned={"t": [1]}, revoked={"t": [1]}, present=False),
+    assert (joined.generation, joined.round, joined.moved) == (2, 1, 1)
+    assert left.members == {
+        "c1": change(owned={"t": [0, 1]}, assigned={"t": [2]}, kept={"t": [0, 1]}),
+        "c2": change(owned={"t": [2]}, revoked={"t": [2]}, present=False),
     }
-    assert last.cause == Cause(
-        kind="member.left",
-        member_ids=["c2"],
-        evidence=[Evidence(source="test", reason="closed", member_ids=["c2"], kind="member.left")],
-    )
-
-
-def test_the_last_member_leaves_an_empty_group() -> None:
-    log = Log()
-    state, outputs = play([log.topics(t=2), log.join("c1"), log.leave("c1")])
-    last = diffs(outputs)[-1]
-    assert (last.generation, last.assignor, last.unassigned) == (2, None, {})
-    assert last.members == {"c1": change(owned={"t": [0, 1]}, revoked={"t": [0, 1]}, present=False)}
+    evidence = Evidence(source="test", reason="closed", member_ids=["c2"], kind="member.left")
+    assert left.cause == Cause(kind="member.left", member_ids=["c2"], evidence=[evidence])
+    assert (empty.generation, empty.assignor, empty.unassigned) == (4, None, {})
+    assert empty.members == {"c1": change(owned={"t": [0, 1, 2]}, revoked={"t": [0, 1, 2]}, present=False)}
     assert assignments(outputs)[-1].assignment is not None
-    assert state.members == ()
-
-
-def test_first_member_of_an_empty_group_moves_partitions() -> None:
-    log = Log()
-    events = [log.topics(t=2), log.join("c1"), log.leave("c1"), log.join("c2")]
-    assert [diff.moved for diff in diffs(play(events)[1])] == [0, 0, 2]
-    assert [diff.moved for diff in diffs(play([*events[:3], log.join("c1")])[1])] == [0, 0, 0]
+    assert (state.members, state.generation) == ((), 4)
+    # Partitions move if another member than their last owner gets them.
+    assert [diff.moved for diff in diffs(play([log.join("c3")], state)[1])] == [3]
+    assert [diff.moved for diff in diffs(play([log.join("c1")], state)[1])] == [0]
 
 
 def test_cooperative_rounds_follow_until_none_revokes() -> None:

@@ -47,60 +47,56 @@ def test_first_snapshot_is_not_compared_with_the_assignor() -> None:
     assert verdicts(log.topics(t=4), view(log, 4, [member("a", {"t": [3]})], "range")) == [UNSET]
 
 
-def test_assignment_of_the_assignor_is_equal() -> None:
-    assert second(member("a", {"t": [0, 1]}), member("b", {"t": [2, 3]})) == EQUAL_VERDICT
-    assert second(member("a", {"t": [0, 2]}), member("b", {"t": [1, 3]}), assignor="roundrobin") == EQUAL_VERDICT
+#: The fields of a member that owned all partitions in the first generation.
+OLD = {"owned": {"t": [0, 1, 2, 3]}, "owned_generation": 4}
+DIFFERENT = Expected(
+    verdict="different",
+    why="range computes another assignment",
+    missing={"a": {"t": [1]}, "b": {"t": [3]}},
+    extra={"a": {"t": [3]}, "b": {"t": [1]}},
+)
+OTHER_COUNTS = "with the partition counts in the leader's metadata"
+ABOVE_LIMIT = "more than 1000 partitions ([stream] expected_partitions)"
+POLLED = "polling does not show subscriptions and owned partitions of members"
 
 
-def test_wrong_assignment_is_reported_by_partition() -> None:
-    assert second(member("a", {"t": [0, 3]}), member("b", {"t": [1, 2]})) == Expected(
-        verdict="different",
-        why="range computes another assignment",
-        missing={"a": {"t": [1]}, "b": {"t": [3]}},
-        extra={"a": {"t": [3]}, "b": {"t": [1]}},
-    )
+@pytest.mark.parametrize(
+    ("a", "b", "options", "expected"),
+    [
+        pytest.param([0, 1], [2, 3], {}, EQUAL_VERDICT, id="range"),
+        pytest.param([0, 2], [1, 3], {"assignor": "roundrobin"}, EQUAL_VERDICT, id="roundrobin"),
+        pytest.param([0, 3], [1, 2], {}, DIFFERENT, id="the differences are listed by member"),
+        pytest.param([0], [1], {}, Expected("equal", OTHER_COUNTS, partitions={"t": 2}), id="fewer"),
+        pytest.param([0, 1, 2], [3, 4, 5], {}, Expected("equal", OTHER_COUNTS, partitions={"t": 6}), id="more"),
+        pytest.param([0], [1], {"t": 1001}, Expected("unknown", ABOVE_LIMIT), id="above the limit"),
+        pytest.param([3], [], {"assignor": "mine"}, Expected("custom", "custom assignor: mine"), id="custom"),
+        pytest.param([0], [1], {"evidence": [Evidence(POLLING, "a poll")]}, Expected("unknown", POLLED), id="polled"),
+    ],
+)
+def test_round_has_the_verdict_of_its_comparison(
+    a: list[int], b: list[int], options: dict[str, Any], expected: Expected
+) -> None:
+    assert second(member("a", {"t": a}), member("b", {"t": b}), **options) == expected
 
 
-def test_sticky_assignors_use_declared_ownership() -> None:
-    claim = {"owned": {"t": [0, 1, 2, 3]}, "owned_generation": 4}
-    old_member, new_member = member("a", {"t": [0, 1]}, **claim), member("b", {"t": [2, 3]})
-    assert second(old_member, new_member, assignor="sticky").verdict == "equal"
-    assert second(old_member, member("b", {}), assignor="cooperative-sticky").verdict == "equal"
-    assert second(member("a", {"t": [0, 1, 2]}), member("b", {"t": [3]}), assignor="sticky").verdict == "different"
-
-
-def test_allowed_tie_break_is_not_a_difference() -> None:
-    claim = {"owned": {"t": [0, 1, 2, 3]}, "owned_generation": 4}
-    verdict = second(member("a", {"t": [1, 3]}, **claim), member("b", {"t": [0, 2]}), assignor="sticky")
-    assert verdict == Expected(verdict="tie", why="follows every rule of sticky, with other tie-breaks")
-
-
-@pytest.mark.parametrize("count", [2, 6])
-def test_leader_with_other_metadata_is_reported_with_it(count: int) -> None:
-    half = count // 2
-    verdict = second(member("a", {"t": list(range(half))}), member("b", {"t": list(range(half, count))}))
-    why = "with the partition counts in the leader's metadata"
-    assert verdict == Expected(verdict="equal", why=why, partitions={"t": count})
+@pytest.mark.parametrize(
+    ("a", "b", "assignor", "verdict"),
+    [
+        ([0, 1], [2, 3], "sticky", "equal"),
+        ([0, 1], [], "cooperative-sticky", "equal"),
+        ([1, 3], [0, 2], "sticky", "tie"),
+        ([0, 1, 2], [3], "sticky", "different"),
+    ],
+)
+def test_sticky_assignors_use_declared_ownership(a: list[int], b: list[int], assignor: str, verdict: str) -> None:
+    expected = second(member("a", {"t": a}, **OLD), member("b", {"t": b} if b else {}), assignor=assignor)
+    assert expected.verdict == verdict
+    assert verdict != "tie" or expected.why == "follows every rule of sticky, with other tie-breaks"
 
 
 def test_partition_number_beyond_the_topic_is_a_difference() -> None:
     verdict = second(member("a", {"t": [0, 1, 2_000_000_000]}), member("b", {"t": [2, 3]}))
     assert (verdict.verdict, verdict.extra) == ("different", {"a": {"t": [2_000_000_000]}})
-
-
-def test_round_above_the_partition_limit_is_not_compared() -> None:
-    verdict = second(member("a", {"t": [0]}), t=1001)
-    assert verdict == Expected(verdict="unknown", why="more than 1000 partitions ([stream] expected_partitions)")
-
-
-def test_custom_assignor_is_reported_as_custom() -> None:
-    assert second(member("a", {"t": [3]}), assignor="mine") == Expected(verdict="custom", why="custom assignor: mine")
-
-
-def test_polled_round_has_an_unknown_verdict() -> None:
-    verdict = second(member("a", {"t": [0]}), evidence=[Evidence(source=POLLING, reason="a poll")])
-    why = "polling does not show subscriptions and owned partitions of members"
-    assert verdict == Expected(verdict="unknown", why=why)
 
 
 def test_large_rounds_are_not_compared_nor_any_when_disabled() -> None:

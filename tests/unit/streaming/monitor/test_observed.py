@@ -100,33 +100,44 @@ def test_static_replacement_keeps_generation_without_diff() -> None:
     assert diff.members == {"a-2": change(owned={"t": [0]}, kept={"t": [0]}, group_instance_id="a")}
 
 
+def gone(member_id: str, kind: str | None) -> Evidence:
+    return Evidence(source="s", reason="r", member_ids=[member_id], kind=kind)
+
+
+UNKNOWN_END = "gone since the generation before, whether it left or crashed is not known"
+
+
 @pytest.mark.parametrize(
-    ("kinds", "kind"),
+    ("before", "after", "evidence", "cause", "compared"),
     [
-        ([None], "member.left"),
-        (["member.fenced"], "member.fenced"),
-        (["group.observed"], "group.observed"),
-        (["group.observed", "member.left"], "member.left"),
-        (["group.observed", "member.fenced"], "member.fenced"),
+        ("c1 c2", "c1", [gone("c2", None)], ("member.left", "c2"), []),
+        ("c1 c2", "c1", [gone("c2", "member.fenced")], ("member.fenced", "c2"), []),
+        ("c1 c2", "c1", [gone("c2", "group.observed")], ("group.observed", "c2"), []),
+        ("c1 c2", "c1", [gone("c2", "group.observed"), gone("c2", "member.left")], ("member.left", "c2"), []),
+        ("c1 c2", "c1", [gone("c2", "group.observed"), gone("c2", "member.fenced")], ("member.fenced", "c2"), []),
+        # One member's leave and another one's unknown end are both reported.
+        ("c1 c2 c3", "c1", [gone("c2", "group.observed")], ("member.left", "c3"), [UNKNOWN_END]),
+        # A join is the cause even if another member left.
+        ("c1", "c2", [], ("member.joined", "c2"), ["gone since the generation before"]),
+        # A member that joined and left in between is the cause if nothing else is.
+        ("c1", "c1", [gone("c2", "member.joined")], ("member.joined", "c2"), []),
     ],
 )
-def test_missing_member_left_unless_evidence_shows_another_end(kinds: list[str | None], kind: str) -> None:
+def test_cause_is_what_evidence_or_comparison_shows(
+    before: str, after: str, evidence: list[Evidence], cause: tuple[str, str], compared: list[str]
+) -> None:
     log = Log()
-    state, _ = play([log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}})])
-    evidence = [Evidence(source="s", reason="r", member_ids=["c2"], kind=kind) for kind in kinds]
-    (diff,) = diffs(play([log.observe(2, {"c1": {"t": [0, 1]}}, evidence=evidence)], state)[1])
-    assert diff.cause == Cause(kind=kind, member_ids=["c2"], evidence=evidence)
+    shares = [{name: {"t": [at]} for at, name in enumerate(names.split())} for names in (before, after)]
+    last = diffs(play([log.observe(1, shares[0]), log.observe(2, shares[1], evidence=evidence)])[1])[-1].cause
+    assert (last.kind, last.member_ids) == (cause[0], [cause[1]])
+    assert last.evidence[: len(evidence)] == evidence
+    assert [item.reason for item in last.evidence[len(evidence) :]] == compared
 
 
-def test_known_leave_and_unknown_end_are_both_reported() -> None:
+def test_missed_generations_are_reported() -> None:
     log = Log()
-    state, _ = play([log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}, "c3": {"t": [2]}})])
-    evidence = [Evidence(source="s", reason="r", member_ids=["c2"], kind="group.observed")]
-    (diff,) = diffs(play([log.observe(2, {"c1": {"t": [0, 1, 2]}}, evidence=evidence)], state)[1])
-    assert (diff.cause.kind, diff.cause.member_ids) == ("member.left", ["c3"])
-    assert [item.reason for item in diff.cause.evidence[1:]] == [
-        "gone since the generation before, whether it left or crashed is not known"
-    ]
+    diff = diffs(play([log.observe(1, {"c1": {"t": [0]}}), log.observe(5, {"c1": {"t": [0]}})])[1])[-1]
+    assert diff.cause.evidence == [Evidence(source="comparison", reason="generations 2 to 4 were not seen")]
 
 
 def test_member_events_of_an_observed_group_are_evidence() -> None:
@@ -142,15 +153,6 @@ def test_member_events_of_an_observed_group_are_evidence() -> None:
     )
 
 
-def test_leave_and_join_in_the_same_generation() -> None:
-    log = Log()
-    state, _ = play([log.observe(1, {"c1": {"t": [0]}})])
-    (diff,) = diffs(play([log.observe(2, {"c2": {"t": [0]}})], state)[1])
-    reason = "gone since the generation before"
-    gone = Evidence(source="comparison", reason=reason, member_ids=["c1"], kind="member.left")
-    assert diff.cause == Cause(kind="member.joined", member_ids=["c2"], evidence=[gone])
-
-
 def test_subscriptions_and_partition_counts_are_causes() -> None:
     log = Log()
     state, _ = play([log.topics(t=1), log.observe(1, {"c1": {"t": [0]}})])
@@ -159,13 +161,6 @@ def test_subscriptions_and_partition_counts_are_causes() -> None:
     state, _ = play([log.topics(t=2)], state)
     _, outputs = play([log.observe(3, {"c1": {"t": [0, 1]}}, topics={"c1": ["t", "u"]})], state)
     assert diffs(outputs)[0].cause.kind == "topic.partitions_changed"
-
-
-def test_missed_generations_are_reported() -> None:
-    log = Log()
-    state, _ = play([log.observe(1, {"c1": {"t": [0]}})])
-    (diff,) = diffs(play([log.observe(5, {"c1": {"t": [0]}})], state)[1])
-    assert diff.cause.evidence == [Evidence(source="comparison", reason="generations 2 to 4 were not seen")]
 
 
 def test_derived_group_becomes_observed_at_its_first_snapshot() -> None:
@@ -218,11 +213,3 @@ def test_short_lived_members_do_not_cause_a_shutdown(logged_leave: bool) -> None
     (diff,) = diffs(play([log.observe(3, {}, evidence=evidence)], state)[1])
     assert (diff.cause.kind, diff.cause.member_ids) == ("member.left", ["c1", "c3"])
     assert evidence[0] in diff.cause.evidence
-
-
-def test_short_lived_join_is_the_cause_without_other_causes() -> None:
-    log = Log()
-    state, _ = play([log.observe(1, {"c1": {"t": [0]}})])
-    evidence = [Evidence(source="s", reason="Adding new member c2", member_ids=["c2"], kind="member.joined")]
-    (diff,) = diffs(play([log.observe(3, {"c1": {"t": [0]}}, evidence=evidence)], state)[1])
-    assert (diff.cause.kind, diff.cause.member_ids) == ("member.joined", ["c2"])
