@@ -130,6 +130,23 @@ class MemorySource:
         self.arrived.set()
 
 
+@dataclass
+class FailingSource(MemorySource):
+    """A source whose cluster stops answering, or whose reader fails, while ``error`` is set."""
+
+    error: BaseException | None = None
+
+    def connect(self) -> Source:
+        if self.error is not None:
+            raise self.error
+        return cast("Source", self)
+
+    def poll(self, timeout: float) -> list[TopicRecord]:
+        if self.error is not None:
+            raise self.error
+        return super().poll(timeout)
+
+
 def connected_cluster(history: History, name: str = "", **options: Any) -> Cluster:
     """Return a :class:`Cluster` whose API serves this history, and which reads no topic."""
     board = Board(history.round_range, history.groups, history.current_stories)

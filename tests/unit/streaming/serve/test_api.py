@@ -1,28 +1,26 @@
 """The JSON routes of the API, requested without a server."""
 
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import quote
 
+import msgspec
 import pytest
 from starlette.types import ASGIApp
 
 from streaming.kafka.lag_reader import GroupLag
 from streaming.records.codec import encode
+from streaming.records.cost import figure_changes
+from streaming.records.episodes import Episode
 from streaming.records.names import display_names
 from streaming.serve import api
 from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
 from tests.support.asgi import ask
-from tests.support.compacted import checkout_group, latest
-from tests.support.feed import ASSIGNMENTS, records, service
+from tests.support.compacted import RESTARTED_MS, checkout_group, episode_records, latest
+from tests.support.feed import ASSIGNMENTS, records, service, stories, story
 from tests.support.histories import Group
-
-
-def test_groups_endpoint_lists_all_groups(app: ASGIApp) -> None:
-    answer = ask(app, "/api/v1/groups")
-    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
-    assert [group["groupId"] for group in answer.json["groups"]] == ["orders", "team/billing"]
-    assert (answer.json["seq"], answer.json["caughtUp"]) == (35, False)
+from tests.support.incidents import incident
 
 
 def test_group_endpoint_returns_summary_and_assignment(app: ASGIApp) -> None:
@@ -40,15 +38,10 @@ def test_lag_of_groups_and_partitions_is_returned(history: History) -> None:
     lag = GroupLag(2000, 4, {"t": {"0": 4, "1": None}}, ((1000, 7), (2000, 4)))
     app = service(history, lags=lambda: {"orders": lag})
     assert ask(app, "/api/v1/lag").json == {"groups": {"orders": 4}}
-    progress = {
-        "timestamp": 2000,
-        "lag": 4,
-        "partitions": {"t": {"0": 4, "1": None}},
-        "samples": [[1000, 7], [2000, 4]],
-    }
-    assert ask(app, "/api/v1/groups/orders/lag").json == progress
-    expected_lag = {"timestamp": 1000, "lag": 7, "partitions": {}, "samples": [[1000, 7]]}
-    assert ask(app, "/api/v1/groups/orders/lag?at=1999").json == expected_lag
+    newest = {"timestamp": 2000, "lag": 4, "partitions": {"t": {"0": 4, "1": None}}, "samples": [[1000, 7], [2000, 4]]}
+    assert ask(app, "/api/v1/groups/orders/lag").json == newest
+    past = {"timestamp": 1000, "lag": 7, "partitions": {}, "samples": [[1000, 7]]}
+    assert ask(app, "/api/v1/groups/orders/lag?at=1999").json == past
     assert ask(service(history), "/api/v1/groups/orders/lag").json["samples"] == []
 
 
@@ -79,9 +72,13 @@ def test_time_range_accepts_rfc_3339_and_milliseconds(app: ASGIApp) -> None:
 def test_groups_are_paged_by_id(app: ASGIApp) -> None:
     first = ask(app, "/api/v1/groups?limit=1").json
     second = ask(app, f"/api/v1/groups?limit=1&cursor={first['next']}").json
-    whole = ask(app, "/api/v1/groups").json
+    answer = ask(app, "/api/v1/groups")
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    whole = answer.json
     assert (first["next"], second["next"], whole["next"]) == ("orders", None, None)
     assert [*first["groups"], *second["groups"]] == whole["groups"]
+    assert [group["groupId"] for group in whole["groups"]] == ["orders", "team/billing"]
+    assert (whole["seq"], whole["caughtUp"]) == (35, False)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +94,7 @@ def test_groups_are_paged_by_id(app: ASGIApp) -> None:
         ("/api/v1/groups/100%25%2Fb", 404, "group", "no group '100%/b'"),
         ("/api/v1/groups/gr%C3%BC%C3%9Fe", 404, "group", "no group 'grüße'"),
         ("/api/v1/groups/orders/rounds?from=tomorrow", 400, "parameter", "from: 'tomorrow' is neither RFC 3339"),
-        ("/api/v1/groups/orders/rounds?from=9&to=3", 400, "parameter", "from: must be before to"),
+        ("/api/v1/groups/orders/rounds?from=9&to=9", 400, "parameter", "from: must be before to"),
         ("/api/v1/stream?min_moved=-1", 400, "parameter", "min_moved"),
         ("/api/v1/nothing", 404, "not-found", "openapi.json"),
         ("/page/../app.py", 404, "not-found", ""),
@@ -133,32 +130,8 @@ def test_parameter_without_effect_is_rejected(app: ASGIApp, target: str, unknown
     assert f"{unknown}: no such parameter" in answer.json["detail"]
 
 
-def test_group_id_may_equal_a_route(history: History) -> None:
-    history.append(records(Group("team/rounds", {"t": 6}, 2).diffs(5)))
-    history.append(records(Group("50%/rounds/1", {"t": 6}, 2).diffs(3), partition=1))
-    app = service(history)
-    assert ask(app, "/api/v1/groups/team%2Frounds").json["group"]["rounds"] == 5
-    assert len(ask(app, "/api/v1/groups/team%2Frounds/rounds").json["rounds"]) == 5
-    assert ask(app, "/api/v1/groups/50%25%2Frounds%2F1").json["group"]["rounds"] == 3
-    assert ask(app, "/api/v1/groups/50%25%2Frounds%2F1/rounds/7").json["seq"] == 7
-    assert ask(app, "/api/v1/groups/team/rounds").status == 404
-
-
-UNUSUAL_GROUP_IDS = [
-    "a\nb",
-    "\n",
-    "a\n",
-    "\x00",
-    "\x1b]0;title\x07",
-    "a/b",
-    "100%",
-    "%2F",
-    "a?b#c",
-    " ",
-    "\u202egnp",
-    "rounds",
-    "é\r",
-]
+UNUSUAL_GROUP_IDS = ["a\nb", "\n", "a\n", "\x00", "\x1b]0;title\x07", "a/b", "100%", "%2F", "a?b#c", " ", "\u202egnp"]
+UNUSUAL_GROUP_IDS += ["é\r", "rounds", "team/rounds", "50%/rounds/1"]
 
 
 def test_any_valid_group_id_works(history: History) -> None:
@@ -173,6 +146,7 @@ def test_any_valid_group_id_works(history: History) -> None:
         assert ask(app, f"{path}/rounds/{2 * number + 1}").json["diff"]["groupId"] == name
         assert len(ask(app, f"{path}/timeline").json["rounds"]) == 2
         assert ask(app, f"/groups/{quote(name, safe='')}").body == page
+    assert ask(app, "/api/v1/groups/team/rounds").status == 404
 
 
 def test_a_history_that_cannot_be_read_is_a_problem_document(history: History) -> None:
@@ -202,16 +176,11 @@ def test_rounds_are_filtered_by_time_cause_and_moves(app: ASGIApp) -> None:
         items = ask(app, f"/api/v1/groups/orders/rounds?view=summary&{query}").json["rounds"]
         return [item["summary"] for item in items]
 
-    assert summaries(f"from={first}&to={last}") == [
-        summary for summary in orders_rounds if first <= summary["timestamp"] < last
-    ]
-    assert summaries("cause=member.left") == [
-        summary for summary in orders_rounds if summary["cause"]["kind"] == "member.left"
-    ]
-    assert summaries("min_moved=2") == [summary for summary in orders_rounds if summary["moved"] >= 2]
+    assert summaries(f"from={first}&to={last}") == [item for item in orders_rounds if first <= item["timestamp"] < last]
+    departures = [item for item in orders_rounds if item["cause"]["kind"] == "member.left"]
+    assert summaries("cause=member.left") == departures
+    assert summaries("min_moved=2") == [item for item in orders_rounds if item["moved"] >= 2]
     assert summaries("min_moved=0") == summaries("limit=30") == orders_rounds
-    answer = ask(app, f"/api/v1/rounds?from={first}&to={first}")
-    assert (answer.status, answer.json["detail"]) == (400, "from: must be before to")
 
 
 def test_page_with_diffs_has_fewer_items_than_with_summaries(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,3 +235,94 @@ def test_search_finds_owners_of_a_partition_topics_and_members(history: History)
     for nothing in ("", "t-99999999999999999999", "none", "t-7"):
         assert ask(app, f"/api/v1/search?q={nothing}").json == {"found": []}
     assert len(ask(app, "/api/v1/search?q=h&limit=1").json["found"]) == 1
+
+
+GROUP = "team%2Fcheckout"
+
+
+@pytest.fixture
+def stored(history: History) -> ASGIApp:
+    """Return the application with two episodes of one group, and three incidents (one closed) of two groups."""
+    history.append(records(Group("team/checkout", {"t": 6}, 1).diffs(2)))
+    history.append(stories(checkout_group()))
+    closed, opened = incident("team/checkout", 1, closed_at=500), incident("team/checkout", 2, opened_at=600)
+    incidents = (closed, opened, incident("orders", 1, opened_at=300))
+    history.append([story(value, offset=offset) for offset, value in enumerate(incidents)])
+    return service(history, whole={"episode"})
+
+
+def stories_and_cursor(app: ASGIApp, target: str) -> tuple[list[tuple[str, int]], Any]:
+    page = ask(app, target).json
+    (sort,) = page.keys() & {"episodes", "incidents"}
+    return [(value["groupId"], value[sort[:-1]]) for value in page[sort]], page["next"]
+
+
+def test_episodes_endpoint_returns_topic_records_newest_first(stored: ASGIApp) -> None:
+    whole = ask(stored, f"/api/v1/groups/{GROUP}/episodes")
+    assert (whole.json["next"], whole.json["caughtUp"]) == (None, True)
+    values = [record.value for record in reversed(episode_records(checkout_group()))]
+    assert whole.body.startswith(b'{"episodes":[%b]' % b",".join(values))
+    first, cursor = stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/episodes?limit=1")
+    assert first == [("team/checkout", 2)]
+    second = stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/episodes?limit=1&cursor={cursor}")
+    assert second == ([("team/checkout", 1)], None)
+    assert stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/episodes?cursor=99") == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("query", "numbers"), [(f"from={RESTARTED_MS}", [2]), (f"to={RESTARTED_MS}", [1]), (f"from={RESTARTED_MS + 1}", [])]
+)
+def test_time_range_selects_episodes_by_opening_time(stored: ASGIApp, query: str, numbers: list[int]) -> None:
+    episodes, _ = stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/episodes?{query}")
+    assert [number for _, number in episodes] == numbers
+
+
+def test_comparison_has_two_episodes_and_their_figures(stored: ASGIApp) -> None:
+    newest, oldest = (
+        msgspec.json.decode(record.value, type=Episode) for record in reversed(episode_records(checkout_group()))
+    )
+    answer = ask(stored, f"/api/v1/groups/{GROUP}/compare/1/2").body
+    expected = {"before": oldest, "after": newest, "figures": figure_changes(oldest, newest)}
+    assert msgspec.json.decode(answer) == msgspec.json.decode(msgspec.json.encode(expected))
+    for numbers in ("1/3", "1/x", "0/2"):
+        problem = ask(stored, f"/api/v1/groups/{GROUP}/compare/{numbers}")
+        assert (problem.status, problem.json["type"]) == (404, "/problems#episode")
+
+
+def test_group_without_episodes_has_not_caught_up(app: ASGIApp) -> None:
+    nothing = {"episodes": [], "next": None, "names": {}, "caughtUp": False}
+    assert ask(app, "/api/v1/groups/team%2Fbilling/episodes").json == nothing
+    assert ask(app, "/api/v1/groups/none/episodes").status == 404
+    assert ask(app, "/api/v1/groups/orders/episodes?cause=x").status == 400
+    assert ask(app, "/api/v1/groups/orders/episodes?open=true").status == 400
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", [("team/checkout", 2), ("orders", 1), ("team/checkout", 1)]),
+        ("open=true", [("team/checkout", 2), ("orders", 1)]),
+        ("open=false", [("team/checkout", 1)]),
+        ("group=orders", [("orders", 1)]),
+        ("group=team/checkout&open=false", [("team/checkout", 1)]),
+        ("group=nobody", []),
+        ("from=300&to=600", [("orders", 1)]),
+    ],
+)
+def test_incidents_endpoint_filters_by_state_and_group(
+    stored: ASGIApp, query: str, expected: list[tuple[str, int]]
+) -> None:
+    assert stories_and_cursor(stored, f"/api/v1/incidents?{query}") == (expected, None)
+
+
+def test_incidents_are_paged_for_all_groups_or_one_group(stored: ASGIApp) -> None:
+    first, cursor = stories_and_cursor(stored, "/api/v1/incidents?limit=2")
+    rest = stories_and_cursor(stored, f"/api/v1/incidents?limit=2&cursor={cursor}")
+    assert (len(first), rest) == (2, ([("team/checkout", 1)], None))
+    of_group, _ = stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/incidents")
+    assert of_group == [("team/checkout", 2), ("team/checkout", 1)]
+    assert stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/incidents?open=true")[0] == [("team/checkout", 2)]
+    assert ask(stored, "/api/v1/groups/none/incidents").status == 404
+    answer = ask(stored, "/api/v1/incidents?open=yes")
+    assert (answer.status, answer.json["detail"]) == (400, "open: 'yes' is not one of true, false")
+    assert ask(stored, "/api/v1/incidents").json["caughtUp"] is False  # unlike the episodes

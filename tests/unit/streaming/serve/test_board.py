@@ -168,3 +168,15 @@ def test_closing_wakes_all_clients_and_counts_only_present_ones(history: History
         assert (len(board.listeners), board.closing) == (1, False)
         board.close()
         assert (first.is_set(), board.closing) == (True, True)
+
+
+def test_large_snapshot_is_shared_with_later_clients(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(board_module, "LARGE_SNAPSHOT_BYTES", 100)
+    board, _ = filled_board(history, 3)
+    first = board.snapshot()
+    board.publish(history.append(records(Group("h", {"t": 6}, 1).diffs(2), start=3)))
+    assert board.snapshot() is first
+    frames = board.events_after(first.cursor) or []
+    assert (first.seq, [frame.seq for frame in frames]) == (3, [4, 5])
+    monkeypatch.setattr(board_module, "SHARED_SNAPSHOT_SECONDS", 0)
+    assert board.snapshot().seq == 5

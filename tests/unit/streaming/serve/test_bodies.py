@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 import tracemalloc
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -12,7 +12,6 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from streaming.serve import connections
-from streaming.serve.board import Board
 from streaming.serve.clusters import ServeOptions
 from streaming.serve.connections import SEND_CHUNK_BYTES, BodyLimitReached, BoundedBodies
 from tests.support.feed import records
@@ -125,29 +124,22 @@ def test_slow_client_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(run())
 
 
-def connect_many_clients(server: Any) -> tuple[list[Any], int]:
-    """Store groups whose snapshot has about 8 MB; return their records and the snapshot's size in bytes."""
-    large_snapshot_records = [
-        structs.replace(records(Group(f"{'n' * 40_000}{number}", {"t": 2}, 1).diffs(1))[0], offset=number)
-        for number in range(200)
-    ]
-    server.source.put(*large_snapshot_records)
-    eventually(lambda: server.get("/ready")["seq"] == len(large_snapshot_records), timeout=60)
-    return large_snapshot_records, len(server.ask("/api/v1/groups")[1])
-
-
 def test_clients_that_never_read_share_one_snapshot(options: ServeOptions) -> None:
+    groups = [Group(f"{'n' * 40_000}{number}", {"t": 2}, 1) for number in range(200)]
+    large_rounds = records([group.diffs(1)[0] for group in groups])
     with running(options) as server, ExitStack() as clients:
-        large_snapshot_records, size = connect_many_clients(server)
+        server.source.put(*large_rounds)
+        eventually(lambda: server.get("/ready")["seq"] == 200, timeout=60)
+        size = len(server.ask("/api/v1/groups")[1])
         assert size > 7_000_000
         tracemalloc.start()
         clients.callback(tracemalloc.stop)
         before = tracemalloc.get_traced_memory()[0]
         for number in range(20):
-            clients.enter_context(closing(open_request(server.port, "/api/v1/stream", buffer=4096)))
+            clients.enter_context(open_request(server.port, "/api/v1/stream", buffer=4096))
             if number % 5 == 0:  # a round arrives in between
-                server.source.put(structs.replace(large_snapshot_records[0], id=f"new-{number}", offset=200 + number))
-        eventually(lambda: server.get("/ready")["seq"] == len(large_snapshot_records) + 4)
+                server.source.put(structs.replace(large_rounds[0], id=f"new-{number}", offset=200 + number))
+        eventually(lambda: server.get("/ready")["seq"] == 204)
         server.ask("/health")
         grown = tracemalloc.get_traced_memory()[0] - before
         assert grown < 4 * size
@@ -159,26 +151,9 @@ def test_groups_are_compressed_on_request(options: ServeOptions) -> None:
         server.source.put(*records(Group("n" * 2000, {"t": 2}, 1).diffs(1)))
         eventually(lambda: server.get("/ready")["seq"] == 1)
         plain = server.ask("/api/v1/groups")[1]
-        with closing(
-            open_request(server.port, "/api/v1/groups", "Accept-Encoding: gzip", "Connection: close")
-        ) as client:
+        headers = ("Accept-Encoding: gzip", "Connection: close")
+        with open_request(server.port, "/api/v1/groups", *headers) as client:
             answer = b"".join(iter(lambda: client.recv(1 << 20), b""))
         head, _, body = answer.partition(b"\r\n\r\n")
         assert b"content-encoding: gzip" in head.lower()
         assert gzip.decompress(body) == plain
-
-
-def test_large_snapshot_is_shared_with_later_clients(monkeypatch: pytest.MonkeyPatch, history: Any) -> None:
-    from streaming.serve import board as board_module
-
-    monkeypatch.setattr(board_module, "LARGE_SNAPSHOT_BYTES", 100)
-    group = Group("g", {"t": 6}, 1)
-    board = Board(history.round_range, history.groups)
-    board.publish(history.append(records(group.diffs(3))))
-    first = board.snapshot()
-    board.publish(history.append(records(group.diffs(2), start=3)))
-    assert board.snapshot() is first
-    frames = board.events_after(first.cursor) or []
-    assert (first.seq, [frame.seq for frame in frames]) == (3, [4, 5])
-    monkeypatch.setattr(board_module, "SHARED_SNAPSHOT_SECONDS", 0)
-    assert board.snapshot().seq == 5

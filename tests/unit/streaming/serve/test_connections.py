@@ -3,7 +3,6 @@ import re
 import resource
 import socket
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -70,11 +69,6 @@ def test_connection_without_a_request_is_closed(options: ServeOptions) -> None:
         assert idle_connection.recv(10) == b""
 
 
-def send_slowly(head: bytes) -> Iterator[bytes]:
-    for byte in head:
-        yield bytes([byte])
-
-
 @pytest.mark.usefixtures("short_timeouts")
 @pytest.mark.parametrize("before", [b"", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"])
 def test_slow_request_head_is_cut_off(options: ServeOptions, before: bytes) -> None:
@@ -85,8 +79,8 @@ def test_slow_request_head_is_cut_off(options: ServeOptions, before: bytes) -> N
             assert client.recv(1000).startswith(b"HTTP/1.1 200")
         started = time.monotonic()
         with pytest.raises((ConnectionResetError, BrokenPipeError)):
-            for byte in send_slowly(b"GET /health HTTP/1.1\r\nHost: " + b"x" * 100):
-                client.sendall(byte)
+            for byte in b"GET /health HTTP/1.1\r\nHost: " + b"x" * 100:
+                client.sendall(bytes([byte]))
                 time.sleep(0.1)
         assert time.monotonic() - started < 8
 

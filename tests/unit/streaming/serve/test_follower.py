@@ -11,9 +11,9 @@ from streaming.serve import follower, server
 from streaming.serve.board import Stale
 from streaming.serve.clusters import ServeOptions
 from streaming.serve.history import History, Retention
-from streaming.serve.historyfile import HistoryFailure
+from streaming.serve.historyfile import HistoryBlocked, HistoryFailure
 from streaming.serve.records import TopicRecord
-from tests.support.feed import MemorySource, records
+from tests.support.feed import FailingSource, MemorySource, records
 from tests.support.feed_server import RunningServer, running
 from tests.support.histories import Group
 from tests.support.wait import await_unchanged_value, eventually
@@ -38,16 +38,6 @@ def read_history(feed: RunningServer) -> History:
 def wait_for_end(feed: RunningServer) -> MonitorError | None:
     eventually(lambda: feed.ended)
     return feed.ended[0]
-
-
-@dataclass
-class FailingSource(MemorySource):
-    error: BaseException | None = None
-
-    def poll(self, timeout: float) -> list[TopicRecord]:
-        if self.error is not None:
-            raise self.error
-        return super().poll(timeout)
 
 
 @pytest.mark.parametrize(
@@ -112,9 +102,6 @@ def test_full_disk_is_reported_until_space_is_free(options: ServeOptions, monkey
 def test_full_disk_during_retention_is_reported_and_awaited(
     options: ServeOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from streaming.serve.history import History
-    from streaming.serve.historyfile import HistoryBlocked
-
     monkeypatch.setattr(follower, "_RETRY_SECONDS", 0.05)
     monkeypatch.setattr(follower, "_TRIM_INTERVAL_SECONDS", 0.05)
     full = threading.Event()
@@ -204,7 +191,7 @@ def test_stale_source_is_reported_until_it_recovers(options: ServeOptions) -> No
         eventually(lambda: readiness_document(feed, 5))
         source.stale = Stale("kafka-unreachable", "No contact with Kafka", 1_700_000_000_000)
         eventually(lambda: feed.ask("/ready")[0] == 503)
-        stale = {"kind": "kafka-unreachable", "reason": "No contact with Kafka", "since": 1_700_000_000_000}
+        stale = msgspec.to_builtins(source.stale)
         assert feed.get("/ready") == {"ready": False, "lag": None, "seq": 5, "stale": stale}
         listed = feed.get("/api/v1/groups")
         assert (listed["caughtUp"], listed["stale"]) == (False, stale)
@@ -232,9 +219,8 @@ def test_component_states_are_in_every_api_answer(options: ServeOptions) -> None
         eventually(lambda: feed.ask("/ready")[0] == 503)
         assert feed.get("/ready") == {"ready": False, "lag": 0, "seq": 5, "parts": parts()}
         silent_component = msgspec.structs.replace(part, state="silent")
-        freshness[0] = Freshness(
-            parts=(silent_component,), late=Lateness("collector-silent", "No heartbeat from c", 1000)
-        )
+        late = Lateness("collector-silent", "No heartbeat from c", 1000)
+        freshness[0] = Freshness(parts=(silent_component,), late=late)
         stale = {"kind": "collector-silent", "reason": "No heartbeat from c", "since": 1000}
         status = {"lag": None, "seq": 5, "stale": stale, "parts": parts(state="silent")}
         eventually(lambda: feed.get("/ready") == {"ready": False, **status})

@@ -3,8 +3,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -43,23 +43,17 @@ def file_contents(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
 
-def replace_history_file(path: Path, content: bytes | int | list[str]) -> None:
-    """Replace the history file by these bytes, by a history of this version, or by a database of these statements."""
-    if isinstance(content, bytes):
+def make_file(path: Path, content: Callable[[Path], object] | bytes | int | list[str]) -> None:
+    """Make a file by a call, of these bytes, as a history of this version, or as a database of these statements."""
+    if callable(content):
+        content(path)
+    elif isinstance(content, bytes):
         path.write_bytes(content)
     elif isinstance(content, int):
         write_history(path)
         execute(path, f"PRAGMA user_version = {content}")
     else:
         execute(path, *content)
-
-
-def folder(path: Path) -> None:
-    path.mkdir()
-
-
-def pipe(path: Path) -> None:
-    os.mkfifo(path)
 
 
 def write_ahead_log_alone(path: Path) -> None:
@@ -84,13 +78,13 @@ def link_to_a_text_file(path: Path) -> None:
         (historyfile.SCHEMA_VERSION - 1, "written by another release"),
         (historyfile.SCHEMA_VERSION + 1, "written by another release"),
         (link_to_a_text_file, "it is not an SQLite file"),
-        (folder, "is a folder"),
-        (pipe, "is a device or pipe"),
+        (Path.mkdir, "is a folder"),
+        (os.mkfifo, "is a device or pipe"),
         (write_ahead_log_alone, "h.sqlite-wal exists without h.sqlite; remove it"),
     ],
 )
 def test_foreign_file_is_refused_and_unchanged(path: Path, content, message: str) -> None:
-    content(path) if callable(content) else replace_history_file(path, content)
+    make_file(path, content)
     before = file_contents(path.parent)
     with pytest.raises(BadInput, match=message) as refused:
         opened(path)
@@ -107,21 +101,15 @@ def test_another_cluster_is_refused(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def truncate_database(path: Path) -> None:
-    os.truncate(path, 9000)
-
-
-def truncate_in_header(path: Path) -> None:
-    os.truncate(path, 50)
-
-
 def overwrite_history(path: Path) -> None:
     with path.open("r+b") as file:
         file.seek(100)
         file.write(b"\xff" * 8000)
 
 
-@pytest.mark.parametrize("damage", [truncate_database, truncate_in_header, overwrite_history])
+@pytest.mark.parametrize(
+    "damage", [lambda path: os.truncate(path, 9000), lambda path: os.truncate(path, 50), overwrite_history]
+)
 def test_damaged_history_is_kept_and_reported(path: Path, damage) -> None:
     write_history(path, 200)
     damage(path)
@@ -131,10 +119,6 @@ def test_damaged_history_is_kept_and_reported(path: Path, damage) -> None:
     assert path.read_bytes() == before
 
 
-def empty(path: Path) -> None:
-    path.touch()
-
-
 def nothing(_: Path) -> None: ...
 
 
@@ -142,7 +126,7 @@ def link_to_a_missing_file(path: Path) -> None:
     path.symlink_to(path.with_name("elsewhere.sqlite"))
 
 
-@pytest.mark.parametrize("make", [nothing, empty, link_to_a_missing_file])
+@pytest.mark.parametrize("make", [nothing, Path.touch, link_to_a_missing_file])
 def test_missing_or_empty_file_becomes_a_history(path: Path, make) -> None:
     make(path)
     epoch = write_history(path)
@@ -151,19 +135,13 @@ def test_missing_or_empty_file_becomes_a_history(path: Path, make) -> None:
     assert path.is_symlink() is (make is link_to_a_missing_file)
 
 
-@contextmanager
-def lock_history(path: Path) -> Iterator[None]:
-    """Hold an exclusive SQLite lock on the history file, as another program, such as a backup, may."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("BEGIN EXCLUSIVE")
-        yield
-
-
 def test_lock_is_reported_and_the_history_unchanged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(historyfile, "_LOCK_WAIT_SECONDS", 0.1)
     epoch = write_history(path)
-    with lock_history(path), pytest.raises(HistoryFailure, match="another program holds a lock on it"):
-        opened(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as backup:
+        backup.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(HistoryFailure, match="another program holds a lock on it"):
+            opened(path)
     with closing(opened(path)) as history:
         assert (history.epoch, history.round_range.last) == (epoch, 4)
 
@@ -180,11 +158,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """Yield a folder on a disk of 2 MB, which the test may fill."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount_result = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)], capture_output=True, check=False
-    )
-    if mount_result.returncode:
-        pytest.skip(f"a disk of its own takes the right to mount: {mount_result.stderr.decode().strip()}")
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)]
+    result = subprocess.run(mount, capture_output=True, check=False)
+    if result.returncode:
+        pytest.skip(f"a disk of its own takes the right to mount: {result.stderr.decode().strip()}")
     yield disk
     subprocess.run(["umount", str(disk)], check=True)
 
@@ -222,9 +199,8 @@ def test_killed_writer_releases_the_lock(path: Path) -> None:
         "import sys; from pathlib import Path; from streaming.serve.history import History\n"
         "h = History(Path(sys.argv[1]), cluster_id='c', diffs_topic='d'); print(flush=True); sys.stdin.read()"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", hold, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as holder:
+    command = [sys.executable, "-c", hold, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
         with pytest.raises(HistoryFailure):
@@ -238,12 +214,10 @@ def test_killed_writer_releases_the_lock(path: Path) -> None:
 def test_a_file_that_is_removed_or_replaced_is_noticed(path: Path, replaced: bool) -> None:
     with closing(opened(path)) as history:
         history.check()
-        history_copy = path.with_name("copy.sqlite")
-        write_history(history_copy)
+        path.unlink()
         if replaced:
-            history_copy.replace(path)
-        else:
-            path.unlink()
+            write_history(path.with_name("copy.sqlite"))
+            path.with_name("copy.sqlite").replace(path)
         history.append(records(Group("late", {"t": 6}, 1).diffs(3)))
         with pytest.raises(HistoryFailure, match="was removed or replaced while in use"):
             history.check()

@@ -24,6 +24,12 @@ from tests.support.wait import eventually
 FEED = "rebalance_monitor_feed"
 
 
+def stored_board(history: History, rounds: int) -> Board:
+    """Return a board over a history with this number of rounds of the group ``g``."""
+    history.append(records(Group("g", {"t": 6}, 1).diffs(rounds)))
+    return Board(history.round_range, history.groups)
+
+
 def samples(board: Board) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     text = generate_latest(Metrics(board)).decode()
     return {
@@ -34,9 +40,8 @@ def samples(board: Board) -> dict[tuple[str, tuple[tuple[str, str], ...]], float
 
 
 def test_group_metrics_have_the_usual_exporter_names(history: History) -> None:
-    history.append(records(Group("g", {"t": 6}, 1).diffs(25)))
+    exported = samples(stored_board(history, 25))
     group = history.groups["g"]
-    exported = samples(Board(history.round_range, history.groups))
     label = ("consumergroup", "g")
     assert exported["kafka_consumergroup_members", (label,)] == group.members
     assert exported["kafka_consumergroup_state", (label, ("state", group.state))] == 1
@@ -76,13 +81,11 @@ def test_members_in_causes_are_one_series_per_group_and_cause(history: History) 
 
 
 def test_stale_feed_has_no_group_states(history: History) -> None:
-    history.append(records(Group("g", {"t": 6}, 1).diffs(2)))
-    board = Board(history.round_range, history.groups)
+    board = stored_board(history, 2)
     board.progress(FeedStatus(lag=None, stale=Stale("topic-missing", "Topic t is missing", 1_700_000_000_500)))
     exported = samples(board)
-    assert [labels for name, labels in exported if name == "kafka_consumergroup_state"] == [
-        (("consumergroup", "g"), ("state", "Unknown"))
-    ]
+    states = [labels for name, labels in exported if name == "kafka_consumergroup_state"]
+    assert states == [(("consumergroup", "g"), ("state", "Unknown"))]
     assert {labels[0][1]: value for (name, labels), value in exported.items() if name == f"{FEED}_stale"} == {
         "kafka-unreachable": 0,
         "topic-missing": 1,
@@ -114,13 +117,8 @@ def test_status_is_one_series_per_group_and_unknown_while_stale(history: History
 
 def test_open_incidents_are_counted_by_kind(history: History) -> None:
     broker = msgspec.structs.replace(incident("cluster", kind="broker-restart"), scope="cluster", groups=["g"])
-    group_incidents = [
-        incident("g", 1),
-        incident("g", 2),
-        incident("g", 3, kind="stuck"),
-        incident("h", 1, closed_at=9),
-    ]
-    history.append([story(value, offset=offset) for offset, value in enumerate([*group_incidents, broker])])
+    incidents = [incident("g", 1), incident("g", 2), incident("g", 3, kind="stuck"), incident("h", closed_at=9), broker]
+    history.append([story(value, offset=offset) for offset, value in enumerate(incidents)])
     exported = samples(Board(history.round_range, history.groups, history.current_stories))
     assert {key: value for key, value in exported.items() if "incident_open" in key[0]} == {
         ("kafka_consumergroup_incident_open", (("consumergroup", "g"), ("kind", "storm"))): 2,
@@ -131,30 +129,23 @@ def test_open_incidents_are_counted_by_kind(history: History) -> None:
 
 def test_each_component_has_its_own_metrics(history: History) -> None:
     board = Board(history.round_range, history.groups)
-    names = ("alive", "last_heartbeat_timestamp_seconds", "up_to_timestamp_seconds")
-    states: tuple[State, ...] = ("alive", "behind", "silent", "stopped")
+    is_alive: dict[State, int] = {"alive": 1, "behind": 1, "silent": 0, "stopped": 0}
     parts = [
         ComponentState(part="collector", id=state, by=None, state=state, last_heartbeat=9500, up_to=8000)
-        for state in states
+        for state in is_alive
     ]
     board.progress(FeedStatus(parts=tuple(parts)))
     exported = samples(board)
-    assert [
-        [exported[f"rebalance_monitor_part_{name}", (("id", state), ("part", "collector"))] for name in names]
-        for state in states
-    ] == [[1, 9.5, 8], [1, 9.5, 8], [0, 9.5, 8], [0, 9.5, 8]]
+    for state, alive in is_alive.items():
+        label = (("id", state), ("part", "collector"))
+        assert exported["rebalance_monitor_part_alive", label] == alive
+        assert exported["rebalance_monitor_part_last_heartbeat_timestamp_seconds", label] == 9.5
+        assert exported["rebalance_monitor_part_up_to_timestamp_seconds", label] == 8
 
 
 def test_metric_labels_contain_no_member_id(history: History) -> None:
-    history.append(records(Group("g", {"t": 6}, 1).diffs(25)))
-    assert {name for _, labels in samples(Board(history.round_range, history.groups)) for name, _ in labels} == {
-        "consumergroup",
-        "state",
-        "status",
-        "cause",
-        "kind",
-        "protocol",
-    }
+    label_names = {name for _, labels in samples(stored_board(history, 25)) for name, _ in labels}
+    assert label_names == {"consumergroup", "state", "status", "cause", "kind", "protocol"}
 
 
 def test_feed_exports_its_own_metrics(history: History) -> None:

@@ -32,8 +32,17 @@ def kind(source: Source) -> str | None:
     return None if source.stale is None else source.stale.kind
 
 
-def test_leaderless_partition_is_reported_until_it_has_one(kafka: MemoryKafka) -> None:
-    source = Source(SETTINGS)
+DIFFS, ASSIGNMENTS = SETTINGS.topics.diffs, SETTINGS.topics.assignments
+
+
+@pytest.fixture
+def source(kafka: MemoryKafka) -> Iterator[Source]:
+    opened = Source(SETTINGS)
+    yield opened
+    opened.close()
+
+
+def test_leaderless_partition_is_reported_until_it_has_one(kafka: MemoryKafka, source: Source) -> None:
     source.open({}, {})
     eventually(lambda: source.poll(0.01) == [] and source.caught_up and source.stale is None)
     kafka.topics["p.rebalance.diffs"].offline.add(2)
@@ -44,17 +53,6 @@ def test_leaderless_partition_is_reported_until_it_has_one(kafka: MemoryKafka) -
     assert (kind(source), source.stale.since) == ("partition-offline", stale_since)
     kafka.topics["p.rebalance.diffs"].offline.clear()
     eventually(lambda: kind(source) is None)
-    source.close()
-
-
-DIFFS, ASSIGNMENTS = SETTINGS.topics.diffs, SETTINGS.topics.assignments
-
-
-@pytest.fixture
-def source(kafka: MemoryKafka) -> Iterator[Source]:
-    opened = Source(SETTINGS)
-    yield opened
-    opened.close()
 
 
 def read(source: Source) -> list[TopicRecord]:
@@ -78,9 +76,8 @@ def test_record_is_returned_as_in_the_topic(kafka: MemoryKafka, source: Source) 
 def test_source_resumes_at_stored_offsets(kafka: MemoryKafka, source: Source) -> None:
     for value in (b"0", b"1", b"2"):
         kafka.append(DIFFS, value, key=b"g")
-    ids = {DIFFS: kafka.topics[DIFFS].id}
-    source.open({(DIFFS, 0): 2}, ids)
-    assert [(topic_record.offset, topic_record.value) for topic_record in read(source)] == [(2, b"2")]
+    source.open({(DIFFS, 0): 2}, {DIFFS: kafka.topics[DIFFS].id})
+    assert [(record.offset, record.value) for record in read(source)] == [(2, b"2")]
 
 
 def test_lost_rounds_are_logged_and_compaction_is_not(
@@ -112,15 +109,13 @@ def test_offsets_of_a_recreated_topic_start_again(
     kafka.append(DIFFS, b"after", key=b"g")
     polled: list[TopicRecord] = []
     eventually(lambda: polled.extend(source.poll(0.01)) or polled)
-    assert [(topic_record.offset, topic_record.value, source.ids[DIFFS]) for topic_record in polled] == [
-        (9, b"after", topic.id)
-    ]
+    assert [(record.offset, record.value) for record in polled] == [(9, b"after")]
+    assert source.ids[DIFFS] == topic.id
     assert not any("are gone" in message for message in caplog.messages)
 
 
-def test_missing_topic_is_reported_until_it_exists(kafka: MemoryKafka) -> None:
+def test_missing_topic_is_reported_until_it_exists(kafka: MemoryKafka, source: Source) -> None:
     kafka.delete(DIFFS)
-    source = Source(SETTINGS)
     source.open({}, {})
     assert kind(source) == "topic-missing"
     assert source.stale is not None
@@ -130,7 +125,6 @@ def test_missing_topic_is_reported_until_it_exists(kafka: MemoryKafka) -> None:
     assert (kind(source), source.stale.since) == ("topic-missing", stale_since)
     kafka.create(DIFFS, 2)
     eventually(lambda: kind(source) is None and source.caught_up)
-    source.close()
 
 
 def test_lost_contact_with_kafka_is_reported_once(
@@ -152,13 +146,16 @@ def test_lost_contact_with_kafka_is_reported_once(
     assert messages == ["cluster memory:1: no contact", "cluster memory:1: answers again"]
 
 
+OTHER_CLUSTER = r"another cluster answers now \(id other, before memory\)"
+
+
 def test_changed_cluster_after_lost_contact_is_refused(kafka: MemoryKafka, source: Source) -> None:
     source.open({}, {})
     read(source)
     kafka.away = True
     eventually(lambda: kind(source) == "kafka-unreachable")
     kafka.away, kafka.cluster_id = False, "other"
-    with pytest.raises(OutsideFailure, match=r"another cluster answers now \(id other, before memory\)"):
+    with pytest.raises(OutsideFailure, match=OTHER_CLUSTER):
         eventually(lambda: kind(source) is None)
 
 
@@ -169,5 +166,5 @@ def test_changed_cluster_is_refused_before_reading(kafka: MemoryKafka, source: S
     for topic in source.topics:
         kafka.create(topic)
         kafka.append(topic, b"v", key=b"k")
-    with pytest.raises(OutsideFailure, match=r"another cluster answers now \(id other, before memory\)"):
+    with pytest.raises(OutsideFailure, match=OTHER_CLUSTER):
         eventually(lambda: source.poll(0.01))

@@ -40,13 +40,11 @@ def numbers(history: History, sort: stories_module.Sort, **wanted: bool) -> list
 def test_story_update_replaces_the_previous_one_with_a_new_seq(history: History) -> None:
     stored = stories(checkout_group())
     batch = history.append(stored)
-    assert [(stored.seq, stored.sort, stored.id) for stored in batch.stories] == [
-        (number, "episode", record.id) for number, record in enumerate(stored, 1)
-    ]
+    shown = [(stored.seq, stored.sort, stored.id) for stored in batch.stories]
+    assert shown == [(number, "episode", record.id) for number, record in enumerate(stored, 1)]
     assert history.current_stories.last == len(stored)
-    assert [stored.body for stored in Archive(history.path).stories_after(0, 100, 2**20)] == [
-        stored.value for stored in episode_records(checkout_group())
-    ]
+    newest = [record.value for record in episode_records(checkout_group())]
+    assert [stored.body for stored in Archive(history.path).stories_after(0, 100, 2**20)] == newest
     assert batch.current_stories == history.current_stories
     assert history.current_stories.newest[GROUP].story == episode_records(checkout_group())[-1].episode.story
 
@@ -78,9 +76,8 @@ def test_a_cluster_incident_explains_an_episode(tmp_path: Path, is_incident_firs
         assert [stored.seq for stored in sent] == list(range(1, len(sent) + 1))
         last = json.loads(sent[-1].body)
         assert (last["kind"], last["sure"], last["cause"]) == ("coordinator-move", False, "(cluster)/1")
-        assert last["story"].startswith(
-            "Broker 1 away: coordinator of 1 group (cluster incident 1); pay (h1) and pay (h2)"
-        )
+        start = "Broker 1 away: coordinator of 1 group (cluster incident 1); pay (h1) and pay (h2)"
+        assert last["story"].startswith(start)
         (kept,) = Archive(history.path).stories("episode", PageQuery(limit=5)).items
         assert kept == sent[-1].body
         before = history.current_stories
@@ -158,9 +155,7 @@ def test_failed_transaction_keeps_the_old_stories(history: History, monkeypatch:
     before = history.current_stories
     monkeypatch.setattr(History, "_store_assignment", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        history.append(
-            [story(incident("g", 2), offset=1), TopicRecord("rebalance.assignments", 0, 0, b"g", None, None)]
-        )
+        history.append([story(incident("g", 2), offset=1), TopicRecord(ASSIGNMENTS, 0, 0, b"g", None, None)])
     assert history.current_stories == before
     assert numbers(history, "incident") == [1]
 
