@@ -101,3 +101,10 @@ def groups(kafka: MemoryKafka) -> MemoryKafka:
     for incident in FLAPPY_INCIDENTS:
         kafka.append(INCIDENTS, encode(incident), key=key_of(incident.group_id, incident.incident))
     return kafka
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make standard output and standard error look like a terminal of 100 columns."""
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "dumb"), ("COLUMNS", "100"), ("NO_COLOR", "1")):
+        monkeypatch.setenv(name, value)

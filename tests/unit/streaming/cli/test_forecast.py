@@ -1,4 +1,4 @@
-"""The command ``forecast`` prints the cost of a change of a live group, in text and JSON."""
+"""The commands ``forecast`` and ``migrate`` compute what a change of a live group costs, in text and JSON."""
 
 import json
 from pathlib import Path
@@ -17,8 +17,8 @@ ROLLING_OPTIONS = ("--rolling-restart", "--down", "5s", "--between", "20s", "--p
 @pytest.fixture
 def live(kafka: MemoryKafka) -> MemoryKafka:
     """Return live groups: the consumer group ``checkout`` with three members, and the Connect group ``sink``."""
-    kafka.create("rebalance.membership", 1)
-    kafka.create("rebalance.assignments", 1)
+    for topic in ("membership", "assignments", "episodes", "diffs"):
+        kafka.create(f"rebalance.{topic}", 1)
     log = Log("checkout")
     shares = {name: {"t": [2 * number, 2 * number + 1]} for number, name in enumerate(("a-1", "b-1", "c-1"))}
     names = {name: (name[0], "/h") for name in shares}
@@ -33,7 +33,6 @@ def live(kafka: MemoryKafka) -> MemoryKafka:
 
 def test_forecast_table_has_one_row_per_protocol(command: Command, live: MemoryKafka) -> None:
     status, out, errors = command("forecast", "checkout", *ROLLING_OPTIONS)
-
     assert (status, errors) == (0, "")
     head, sentence, _, *lines = out.splitlines()
     assert head == "checkout  3 members, 6 partitions, now eager"
@@ -47,9 +46,8 @@ def test_forecast_table_has_one_row_per_protocol(command: Command, live: MemoryK
 def test_json_has_the_fields_of_simulate(command: Command, live: MemoryKafka) -> None:
     status, out, _ = command("forecast", "checkout", *ROLLING_OPTIONS, "--heartbeat", "1s", "--json")
     document = json.loads(out)
-
-    assert status == 0
-    assert (document["groupId"], document["now"], document["sessionTimeoutMs"]) == ("checkout", "eager", 45_000)
+    assert (status, document["groupId"], document["now"]) == (0, "checkout", "eager")
+    assert document["sessionTimeoutMs"] == 45_000
     assert list(document["protocols"]) == ["eager", "cooperative", "static", "consumer"]
     eager = document["protocols"]["eager"]
     assert (eager["rebalances"], eager["roundCount"], len(eager["rounds"])) == (6, 6, 6)
@@ -69,8 +67,6 @@ def test_scale_and_deploy_file_are_forecast(command: Command, live: MemoryKafka,
 
 def test_past_episode_is_forecast_under_every_protocol(command: Command, live: MemoryKafka) -> None:
     builder = checkout_group("pay/out")
-    live.create("rebalance.episodes", 1)
-    live.create("rebalance.diffs", 1)
     for topic, key, value in records(builder):
         live.append(topic, value, key=key)
     for ce_id, diff in builder.diffs:
@@ -108,3 +104,30 @@ def test_impossible_forecast_is_refused_with_a_reason(
     assert (status, out) == (2, "")
     assert errors.startswith(message)
     assert errors.count("\n") == 1
+
+
+def test_migrate_lists_the_steps_to_each_protocol(command: Command, live: MemoryKafka) -> None:
+    status, out, errors = command("migrate", "checkout")
+    assert (status, errors) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "checkout  3 members, now eager, range"
+    assert [line for line in lines if not line.startswith((" ", "not exact", "checkout"))] == [
+        "cooperative: ready",
+        "static members: ready",
+        "consumer (KIP-848): ready",
+    ]
+    assert "  until step 1: a, b, c: has no group.instance.id" in lines
+    assert "     0 rebalances, 0 rounds, 0 partitions moved, 120 s of downtime, 20 s at worst" in lines
+
+
+def test_migration_as_json_is_one_object(command: Command, live: MemoryKafka) -> None:
+    _, out, _ = command("migrate", "checkout", "--to", "consumer", "--json")
+    document = json.loads(out)
+    assert list(document["targets"]) == ["consumer"]
+    assert document["targets"]["consumer"]["steps"][1]["forecast"]["rebalances"] == 6
+    assert document["happened"] == []
+
+
+def test_unknown_target_of_a_migration_is_refused(command: Command, live: MemoryKafka) -> None:
+    error = "error: --to: 'raft' is not one of cooperative, static, consumer\n"
+    assert command("migrate", "checkout", "--to", "raft") == (2, "", error)

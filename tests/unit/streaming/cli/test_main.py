@@ -1,4 +1,3 @@
-import io
 import os
 import subprocess
 import sys
@@ -7,18 +6,15 @@ from pathlib import Path
 import pytest
 
 from assignors import __version__
-from streaming.cli.main import COMMANDS, main
+from streaming.cli.main import COMMANDS
+from tests.support.command import command as command_line
+from tests.support.command import run
 from tests.unit.streaming.cli.conftest import Command
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "streaming", *arguments], capture_output=True, text=True, check=False, timeout=120
-    )
-
-
-def test_version_is_printed() -> None:
-    answer = run("--version")
+@pytest.mark.parametrize("arguments", [["--version"], ["--version", "--help"]])
+def test_version_is_printed(arguments: list[str]) -> None:
+    answer = run(*arguments)
     assert (answer.returncode, answer.stdout, answer.stderr) == (0, f"rebalance-monitor {__version__}\n", "")
 
 
@@ -46,9 +42,7 @@ def test_long_running_commands_have_the_common_options(command: Command, name: s
 
 @pytest.mark.parametrize("arguments", [["simulate", "crash", "--json"], ["simulate", "--list"], ["--help"]])
 def test_closed_pipe_is_not_an_error(arguments: list[str]) -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-m", "streaming", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    child = subprocess.Popen(command_line(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert child.stdout is not None
     child.stdout.close()
     _, errors = child.communicate(timeout=120)
@@ -143,9 +137,7 @@ def test_control_characters_in_tracebacks_are_escaped() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
 def test_full_disk_under_the_output_is_reported_once(arguments: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
-        answer = subprocess.run(
-            [sys.executable, "-m", "streaming", *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
+        answer = subprocess.run(command_line(*arguments), stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (answer.returncode, answer.stderr) == (3, "error: No space left on device\n")
 
 
@@ -168,7 +160,7 @@ def test_closed_standard_streams_are_reported(command: str, closed: str) -> None
 
 def test_output_works_in_an_ascii_locale() -> None:
     answer = subprocess.run(
-        [sys.executable, "-m", "streaming", "simulate", "crash"],
+        command_line("simulate", "crash"),
         env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
         capture_output=True,
         text=True,
@@ -193,13 +185,7 @@ NUMBER_OPTIONS = {
 
 @pytest.mark.parametrize("value", [str(10**30), str(-(10**30)), "9" * 5000, "nan"])
 @pytest.mark.parametrize("words", NUMBER_OPTIONS)
-def test_huge_numbers_in_options_are_refused(
-    words: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_huge_numbers_in_options_are_refused(command: Command, words: str, value: str) -> None:
     for option in NUMBER_OPTIONS[words]:
-        monkeypatch.setattr(sys, "argv", ["rebalance-monitor", *words.split(), f"{option}={value}"])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\n")))
-        with pytest.raises(SystemExit) as end:
-            main()
-        errors = capsys.readouterr().err
-        assert (end.value.code in (0, 2), "unexpected" in errors, errors.count("\n") < 2) == (True, False, True), errors
+        status, _, errors = command(*words.split(), f"{option}={value}", stdin="a\n")
+        assert (status in (0, 2), "unexpected" in errors, errors.count("\n") < 2) == (True, False, True), errors

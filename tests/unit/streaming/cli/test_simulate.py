@@ -1,6 +1,7 @@
 """The command ``simulate`` as users start it: the sources of a scenario, and the output formats."""
 
 import json
+import os
 import re
 from collections.abc import Callable
 from functools import partial
@@ -16,8 +17,7 @@ from streaming.simulation.results import simulations_document
 from tests.support.machines import scenario
 
 SCENARIO_TEXT = scenario("t: 2", "at: 0, join: a", "at: 60000, crash: a", "at: 61000, join: b")
-
-
+ONLY_BUILT_IN = "--members, --partitions: only for built-in scenarios; a scenario file sets its own"
 SimulateCommand = Callable[..., tuple[int, str, str]]
 
 
@@ -66,16 +66,8 @@ def test_rounds_of_many_protocols_are_listed_on_request(
     [
         ([], "", "SCENARIO: missing; give a file, - (standard input) or a built-in scenario (see --list)"),
         (["-"], "", "scenario: Expected `object`, got `null`"),
-        (
-            ["-", "--members", "3"],
-            SCENARIO_TEXT,
-            "--members, --partitions: only for built-in scenarios; a scenario file sets its own",
-        ),
-        (
-            ["-", "--partitions", "3"],
-            SCENARIO_TEXT,
-            "--members, --partitions: only for built-in scenarios; a scenario file sets its own",
-        ),
+        (["-", "--members", "3"], SCENARIO_TEXT, ONLY_BUILT_IN),
+        (["-", "--partitions", "3"], SCENARIO_TEXT, ONLY_BUILT_IN),
         (["{folder}"], "", "SCENARIO {folder}: Is a directory"),
         (["{folder}/latin-1"], "", "SCENARIO {folder}/latin-1: not UTF-8 text"),
     ],
@@ -130,3 +122,30 @@ def test_first_members_are_named_and_the_rest_counted(
     row = capsys.readouterr().out.splitlines()[-1].rstrip()
     assert f"m18, m19{rest} joined" in row
     assert row.endswith(rest or "m19 +t:38-39")
+
+
+GOLDEN_FOLDER = Path(__file__).parents[3] / "golden/streaming/cli"
+
+#: Text output is compared with reviewed files; ``WRITE_RECORDED=1`` updates them.
+OPTIONS_BY_FILE: dict[str, tuple[str, ...]] = {
+    "simulate-all": ("two-bounces", "--rows", "24"),
+    "simulate-assignor": ("scale-out", "--protocol", "eager", "--assignor", "sticky", "--rows", "3"),
+    "simulate-flapping": ("flapping", "--members", "12", "--protocol", "cooperative"),
+    "simulate-growth": ("partition-growth", "--partitions", "30", "--protocol", "consumer"),
+    "simulate-pause": ("long-gc", "--members", "1", "--protocol", "connect"),
+    "simulate-list": ("--list",),
+    "simulate-show": ("classic-to-consumer", "--members", "2", "--partitions", "3", "--show"),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS_BY_FILE)
+def test_text_output_equals_the_stored_output(
+    name: str, simulate: SimulateCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    status, shown, errors = simulate(*OPTIONS_BY_FILE[name])
+    assert (status, errors) == (0, "")
+    file = GOLDEN_FOLDER / f"{name}.txt"
+    if os.environ.get("WRITE_RECORDED"):
+        file.write_text(shown)
+    assert shown == file.read_text()

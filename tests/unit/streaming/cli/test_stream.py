@@ -6,12 +6,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from rich.console import Console
 
 from streaming.cli import doctor
 from streaming.cli.doctor import AssignmentCode
+from streaming.cli.stream import report_batches
 from streaming.monitor.bucket_state import Bucket
+from streaming.process.terminal import console
 from streaming.settings.config import StreamSettings
 from streaming.spark import archives, job, progress, resize, state
+from streaming.spark.progress import BatchReport
 from streaming.spark.session import SessionOptions
 from streaming.spark.start import StreamOptions
 from streaming.spark.state import InspectedGroup
@@ -90,11 +94,8 @@ def test_first_line_names_the_assignment_code(
 
 
 def test_stream_needs_a_checkpoint(command: Command, started_jobs: list[tuple[Any, ...]]) -> None:
-    assert command("stream") == (
-        2,
-        "",
-        "error: --checkpoint DIR is required: the folder of the job's offsets and state\n",
-    )
+    error = "error: --checkpoint DIR is required: the folder of the job's offsets and state\n"
+    assert command("stream") == (2, "", error)
     assert started_jobs == []
 
 
@@ -111,11 +112,8 @@ def inspect_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
     def inspect(checkpoint: str, group: str | None) -> list[InspectedGroup]:
         calls.append((checkpoint, group))
-        return [
-            group_state
-            for group_state in (inspected_group(3, "g"), inspected_group(12, "h"))
-            if group in (None, group_state.group_id)
-        ]
+        groups = inspected_group(3, "g"), inspected_group(12, "h")
+        return [inspected for inspected in groups if group in (None, inspected.group_id)]
 
     monkeypatch.setattr(state, "inspect_groups", inspect)
     return calls
@@ -134,11 +132,8 @@ def test_inspect_state_prints_a_table_or_json(command: Command, inspect_calls: l
 
 
 def test_group_missing_in_the_checkpoint_is_reported(command: Command, inspect_calls: list[tuple[Any, ...]]) -> None:
-    assert command("stream", "inspect-state", "--checkpoint", "c", "--group", "no") == (
-        2,
-        "",
-        "error: --group 'no': not in the checkpoint\n",
-    )
+    answer = command("stream", "inspect-state", "--checkpoint", "c", "--group", "no")
+    assert answer == (2, "", "error: --group 'no': not in the checkpoint\n")
 
 
 def test_checkpoint_is_resized_as_requested(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -197,3 +192,28 @@ def test_numbers_out_of_range_are_refused(
         assert (status, errors) == (2, f"error: Invalid value for '{option}': Input should be {bound}\n")
     assert command("stream", "--checkpoint", "c", option, str(most))[0] == 0
     assert len(started_jobs) == 1
+
+
+BATCH_REPORT = BatchReport(number=1, events=1200, diffs=3, lag=4500)
+
+
+def test_batches_are_logged_without_a_terminal_if_verbose(monkeypatch: pytest.MonkeyPatch) -> None:
+    logged: list[BatchReport] = []
+    monkeypatch.setattr(progress, "log_batch", logged.append)
+    for every_batch in (False, True):
+        with report_batches(prints_every_batch=every_batch) as report:
+            report(BATCH_REPORT)
+        assert logged == [BATCH_REPORT] * every_batch
+
+
+@pytest.mark.usefixtures("terminal")
+def test_terminal_status_has_totals_of_all_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    screen = console(stderr=True)
+    status = screen.status("")
+    monkeypatch.setattr(status, "update", lambda text: shown.append(text.plain))
+    monkeypatch.setattr(Console, "status", lambda *_: status)
+    with report_batches(prints_every_batch=False) as report:
+        for done in (BATCH_REPORT, BatchReport(events=800, diffs=2, lag=0), BatchReport()):
+            report(done)
+    assert shown == ["1,200 events, 3 diffs, 4,500 behind", "2,000 events, 5 diffs", "2,000 events, 5 diffs"]
