@@ -1,11 +1,13 @@
-"""Helper that runs a polling collector over the in-memory cluster."""
+"""Helpers that run a collector in a thread, over the cluster in memory."""
 
 import threading
+from collections.abc import Callable
 from typing import Any, Self
 
 from confluent_kafka import KafkaError
 from prometheus_client import CollectorRegistry
 
+from streaming.collect.lifecycle import BaseCollector
 from streaming.collect.metrics import PollMetrics
 from streaming.collect.polling.collector import PollingCollector
 from streaming.settings.config import CollectSettings, Settings
@@ -19,17 +21,12 @@ ONE_MEMBER = {"a": [("t", 0), ("t", 1)]}
 TWO_MEMBERS = {"a": [("t", 0)], "b": [("t", 1)]}
 
 
-class PollingThread:
+class CollectorThread:
     """A collector in a thread; the end of the block stops the collector cleanly."""
 
-    def __init__(self, **collect: Any) -> None:
-        short_intervals = {"poll_quick_ms": 50, "poll_interval_ms": 200, "poll_requests_per_second": 1000}
-        self.settings = Settings(
-            kafka=KafkaSettings(bootstrap_servers="memory:1"),
-            collect=CollectSettings(**{"by": "polling", "metadata_interval_ms": 100, **short_intervals, **collect}),
-        )
+    def __init__(self, make: Callable[[threading.Event, CollectorRegistry], BaseCollector]) -> None:
         self._stop, self._registry = threading.Event(), CollectorRegistry()
-        self._collector = PollingCollector(self.settings, self._stop, PollMetrics(self._registry))
+        self._collector = make(self._stop, self._registry)
         self._thread = threading.Thread(target=self._run)
         self.error: Exception | None = None
 
@@ -42,20 +39,36 @@ class PollingThread:
     def figure(self, name: str) -> float:
         return self._registry.get_sample_value(f"rebalance_monitor_collect_{name}") or 0
 
-    def await_descriptions(self, times: int = 3) -> bool:
-        """Wait until the collector has received this many more group descriptions, and return true."""
-        before = self.figure("answers_total")
-        return bool(eventually(lambda: self.figure("answers_total") >= before + times))
+    def start(self) -> None:
+        self._thread.start()
 
     def ended(self) -> Exception | None:
+        """Wait until the collector has ended, and return its error."""
         self._thread.join(30)
         assert not self._thread.is_alive()
         return self.error
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         assert self.ended() is None
+
+
+class PollingThread(CollectorThread):
+    """A polling collector in a thread."""
+
+    def __init__(self, **collect: Any) -> None:
+        short_intervals = {"poll_quick_ms": 50, "poll_interval_ms": 200, "poll_requests_per_second": 1000}
+        settings = Settings(
+            kafka=KafkaSettings(bootstrap_servers="memory:1"),
+            collect=CollectSettings(**{"by": "polling", "metadata_interval_ms": 100, **short_intervals, **collect}),
+        )
+        super().__init__(lambda stop, registry: PollingCollector(settings, stop, PollMetrics(registry)))
+
+    def await_descriptions(self, times: int = 3) -> bool:
+        """Wait until the collector has received this many more group descriptions, and return true."""
+        before = self.figure("answers_total")
+        return bool(eventually(lambda: self.figure("answers_total") >= before + times))

@@ -4,13 +4,11 @@ import json
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
-from prometheus_client import CollectorRegistry
 
-from assignors.errors import MonitorError
 from streaming.collect import source
 from streaming.collect.collector import Collector
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
@@ -23,6 +21,7 @@ from streaming.settings.config import CollectSettings, Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import Log, MemoryKafka
 from tests.support.offsets_topic import GOLDEN, captured_records
+from tests.support.polling import CollectorThread
 from tests.support.wait import eventually
 
 TOPIC_IDS = {"t": "5a0scAsoRdS8Ki4XL0hedw", "u": "OKMdhzJ5TU2q1sqNLVf-kQ"}
@@ -52,30 +51,16 @@ def settings(**collect: Any) -> Settings:
     return Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"), collect=CollectSettings(**collect))
 
 
-class CollectorThread:
-    """A collector that runs in a thread and stops cleanly when the block ends."""
+class OffsetsCollectorThread(CollectorThread):
+    """A collector of the offsets topic, and of the coordinator's logs, in a thread."""
 
     def __init__(self, settings: Settings, *logs: Path) -> None:
-        self._stop, self._registry = threading.Event(), CollectorRegistry()
         settings.collect.coordinator_logs += logs
-        self._collector = Collector(settings, self._stop, CollectMetrics(self._registry))
-        self._thread = threading.Thread(target=self._collector.run)
-
-    def figure(self, name: str) -> float | None:
-        return self._registry.get_sample_value(f"rebalance_monitor_collect_{name}")
+        super().__init__(lambda stop, registry: Collector(settings, stop, CollectMetrics(registry)))
 
     def has_read(self, kafka: MemoryKafka) -> bool:
         records = len(kafka.records(OFFSETS_TOPIC))
         return (self.figure("records_total"), self.figure("partitions_behind")) == (records, 0)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(30)
-        assert not self._thread.is_alive()
 
 
 def published_events(kafka: MemoryKafka) -> list[tuple[str, dict[str, Any]]]:
@@ -112,20 +97,20 @@ def published(kafka: MemoryKafka, *without: str) -> list[tuple[bytes, bytes, dic
 def test_collector_publishes_the_recorded_events(kafka: MemoryKafka, logged: bool, alive: int | None) -> None:
     kafka.brokers = {1: SESSION_LIMITS if alive else {}, 2: SESSION_LIMITS if alive else {}}
     logs = [GOLDEN / "coordinator-4.3.1.log"] if logged else []
-    with CollectorThread(settings(), *logs) as collector:
+    with OffsetsCollectorThread(settings(), *logs) as collector:
         eventually(lambda: collector.has_read(kafka))
     events = published(kafka, "topic.partitions_changed")
     assert events == sorted(recorded_events(logged=logged, alive=alive), key=lambda record: record[0])
 
 
 def test_second_start_continues_without_repeats(kafka: MemoryKafka) -> None:
-    with CollectorThread(settings()) as collector:
+    with OffsetsCollectorThread(settings()) as collector:
         eventually(lambda: collector.has_read(kafka))
     before, ends = published(kafka), [log.end for log in kafka.topics[OFFSETS_TOPIC].logs]
     group = settings().topics.prefix + settings().collect.group_id
     assert {key: ends[key[2]] for key in kafka.committed} == kafka.committed
     assert {name for name, *_ in kafka.committed} == {group}
-    with CollectorThread(settings()) as collector:
+    with OffsetsCollectorThread(settings()) as collector:
         eventually(lambda: collector.has_read(kafka))
     assert published(kafka) == before
 
@@ -142,7 +127,7 @@ def test_position_beyond_a_truncated_end_hides_no_record(kafka: MemoryKafka, cap
     keep_first_join(kafka)
     group = settings().topics.prefix + settings().collect.group_id
     kafka.committed = {(group, OFFSETS_TOPIC, number): len(log) for number, log in enumerate(whole)}
-    with CollectorThread(settings()) as collector:
+    with OffsetsCollectorThread(settings()) as collector:
         eventually(lambda: collector.has_read(kafka))
         for log, entries in zip(logs, whole, strict=True):
             log.entries += entries[log.end :]
@@ -153,7 +138,7 @@ def test_position_beyond_a_truncated_end_hides_no_record(kafka: MemoryKafka, cap
 def test_partition_losing_records_while_read_is_reread(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     logs = kafka.topics[OFFSETS_TOPIC].logs
     number = max(range(len(logs)), key=lambda log: logs[log].end)
-    with CollectorThread(settings()) as collector:
+    with OffsetsCollectorThread(settings()) as collector:
         eventually(lambda: collector.has_read(kafka))
         read = logs[number].end
         kafka.truncate(OFFSETS_TOPIC, number, 1)
@@ -168,7 +153,7 @@ def counts(kafka: MemoryKafka) -> list[int]:
 
 def test_recreated_topic_gets_partition_counts_again(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     keep_first_join(kafka)
-    with CollectorThread(settings(metadata_interval_ms=100)) as collector:
+    with OffsetsCollectorThread(settings(metadata_interval_ms=100)) as collector:
         eventually(lambda: collector.has_read(kafka) and counts(kafka) == [6])
         kafka.delete(TOPIC)
         kafka.create(TOPIC, 3)
@@ -179,7 +164,7 @@ def test_recreated_topic_gets_partition_counts_again(kafka: MemoryKafka, caplog:
 def test_snapshots_are_published_without_topic_metadata(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     keep_first_join(kafka)
     away = KafkaError(KafkaError._TRANSPORT, "broker is away")
-    with CollectorThread(settings(metadata_interval_ms=100)) as collector:
+    with OffsetsCollectorThread(settings(metadata_interval_ms=100)) as collector:
         eventually(lambda: collector.has_read(kafka) and len(published_events(kafka)) == 2)
         kafka.topics["t"].logs.append(Log())
         kafka.fail("list_topics", *[away] * 3)
@@ -193,7 +178,7 @@ def test_absent_cluster_receives_few_requests(
     monkeypatch.setattr(source, "_IDENTITY_CHECK_SECONDS", 0.05)
     monkeypatch.setattr(ProgressSampler, "sample", lambda *_: [])  # so that no transaction coincides with the outage
     keep_first_join(kafka)
-    with CollectorThread(settings(metadata_interval_ms=100)) as collector:
+    with OffsetsCollectorThread(settings(metadata_interval_ms=100)) as collector:
         eventually(lambda: collector.has_read(kafka) and published_events(kafka))
         commits = kafka.requests.count("commit")
         kafka.away = True
@@ -220,14 +205,14 @@ def test_events_of_included_groups_only_are_published(
     kafka: MemoryKafka, include: list[str], exclude: list[str], groups: set[bytes]
 ) -> None:
     filter_settings = settings(include_groups=include, exclude_groups=exclude)
-    with CollectorThread(filter_settings) as collector:
+    with OffsetsCollectorThread(filter_settings) as collector:
         eventually(lambda: collector.has_read(kafka))
     assert {message.key() for message in kafka.records(TOPIC)} == groups
 
 
 def test_unreadable_record_is_dead_lettered_and_skipped(kafka: MemoryKafka) -> None:
     place = kafka.append(OFFSETS_TOPIC, b"\0\3\xff", key=b"\0\2\0\1g", partition=4, timestamp=5)
-    with CollectorThread(settings()) as collector:
+    with OffsetsCollectorThread(settings()) as collector:
         eventually(lambda: collector.has_read(kafka))
     (letter,) = kafka.records("rebalance.membership-dlt")
     assert letter.record[:2] == (b"\0\2\0\1g", b"\0\3\xff")
@@ -238,7 +223,7 @@ def test_records_of_a_newer_kafka_are_counted_and_skipped(kafka: MemoryKafka, ca
     for number in range(30):
         kafka.append(OFFSETS_TOPIC, b"?", key=b"\0\x63?", partition=0, timestamp=number)
     kafka.append(OFFSETS_TOPIC, b"\0\5", key=b"\0\2\0\1g", partition=0, timestamp=99)
-    with CollectorThread(settings()) as collector:
+    with OffsetsCollectorThread(settings()) as collector:
         eventually(lambda: collector.has_read(kafka))
         eventually(lambda: collector.figure("newer_records_total") == 31)
     assert "rebalance.membership-dlt" not in kafka.topics or not kafka.records("rebalance.membership-dlt")
@@ -272,24 +257,11 @@ def test_collector_stopped_before_the_first_record_stops(kafka: MemoryKafka) -> 
 def test_replaced_collector_ends_with_its_next_heartbeat(kafka: MemoryKafka) -> None:
     settings_with_heartbeats = settings()
     settings_with_heartbeats.signs.every_ms = 100
-    stop = threading.Event()
-    collector = Collector(settings_with_heartbeats, stop, CollectMetrics(CollectorRegistry()))
-    ended: list[MonitorError] = []
-
-    def run() -> None:
-        try:
-            collector.run()
-        except MonitorError as error:
-            ended.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
+    collector = OffsetsCollectorThread(settings_with_heartbeats)
+    collector.start()
     eventually(lambda: kafka.committed)
     kafka.epochs["rebalance-monitor-collector"] += 1  # another member joined, and maybe left; no group has changed
-    eventually(lambda: not thread.is_alive(), timeout=20)
-    stop.set()
-    thread.join()
-    assert [type(error) for error in ended] == [ReplacedByOtherCollector]
+    assert isinstance(collector.ended(), ReplacedByOtherCollector)
 
 
 def test_rebalances_in_the_log_of_other_groups_are_not_published(kafka: MemoryKafka, tmp_path: Path) -> None:
@@ -304,7 +276,7 @@ def test_rebalances_in_the_log_of_other_groups_are_not_published(kafka: MemoryKa
             if b"group.rebalancing" in dict(message.headers() or []).values()
         ]
 
-    with CollectorThread(settings(exclude_groups=["other"]), log) as collector:
+    with OffsetsCollectorThread(settings(exclude_groups=["other"]), log) as collector:
         eventually(lambda: collector.has_read(kafka))
         now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
         for group in ("other", "g-classic"):

@@ -178,36 +178,13 @@ def test_commits_show_resumed_consumption_in_log_order() -> None:
     ]
     stops = [event for event in events(fold(rows)) if isinstance(event.data, PartitionsStopped)]
     assert [event.id for event in stops] == ["4:5/stopped/1", "4:8/stopped/2", "4:10/stopped/3"]
-    assert [event.data for event in stops] == [
-        PartitionsStopped(
-            group_id="g",
-            timestamp=3000,
-            source="offset-commits",
-            stops=[Stop(partitions={"t": [0, 1]}, resumed_before=3000)],  # evidence that the group has begun to consume
-            generation=1,
-        ),
-        PartitionsStopped(
-            group_id="g",
-            timestamp=7000,
-            source="offset-commits",
-            stops=[
-                Stop(
-                    partitions={"t": [0, 1]},
-                    committed={"t": {"0": 20, "1": 20}},
-                    stopped_after=2000,
-                    resumed_before=7000,
-                )
-            ],
-            generation=2,
-        ),
-        PartitionsStopped(
-            group_id="g",
-            timestamp=10_000,
-            source="offset-commits",
-            stops=[Stop(partitions={"t": [0]}, committed={"t": {"0": 30}}, stopped_after=6000, resumed_before=10_000)],
-            generation=3,
-        ),
-    ]
+    expected = (
+        Stop({"t": [0, 1]}, resumed_before=3000),  # evidence that the group has begun to consume
+        Stop({"t": [0, 1]}, committed={"t": {"0": 20, "1": 20}}, stopped_after=2000, resumed_before=7000),
+        Stop({"t": [0]}, committed={"t": {"0": 30}}, stopped_after=6000, resumed_before=10_000),
+    )
+    for number, (event, stop) in enumerate(zip(stops, expected, strict=True), start=1):
+        assert event.data == PartitionsStopped("g", stop.resumed_before, "offset-commits", [stop], generation=number)
     for stop in range(len(rows)):  # a fold that starts again at the open offset gives the same outcomes
         fold_under_test, before = stopped(rows, stop)
         place = fold_under_test.open_offset

@@ -1,14 +1,12 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterable
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import confluent_kafka
 import kafka
 import pytest
-from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
 
 from assignors.errors import BadInput
 from streaming.listener import Listener
@@ -19,20 +17,9 @@ from streaming.listener.membership import join_template
 UNREACHABLE_ADDRESS = "127.0.0.1:1"
 
 
-class RecordingReporter:
-    """A fake reporter of the listener that records the calls to it."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-
-    def assigned(self, _: Iterable[Any]) -> None:
-        self.calls.append("assigned")
-
-    def revoked(self, _: Iterable[Any]) -> None:
-        self.calls.append("revoked")
-
-    def lost(self, _: Iterable[Any]) -> None:
-        self.calls.append("lost")
+def called(mock: Mock) -> list[str]:
+    """Return the names of the mock's methods that were called, in order."""
+    return [name for name, *_ in mock.method_calls]
 
 
 def test_importing_the_listener_loads_no_client_and_no_spark() -> None:
@@ -69,15 +56,11 @@ def test_wrapped_object_that_is_not_a_consumer_is_refused() -> None:
 
 
 def test_failing_application_callback_fails_and_is_reported() -> None:
-    reporter = RecordingReporter()
-
-    def own(*_: object) -> None:
-        raise KeyError("mine")
-
+    reporter = Mock()
     with pytest.raises(KeyError, match="mine"):
-        confluent_module._chain_callbacks(own, reporter.assigned)(None, [])
+        confluent_module._chain_callbacks(Mock(side_effect=KeyError("mine")), reporter.assigned)(None, [])
     confluent_module._chain_callbacks(None, reporter.lost)(None, [])
-    assert reporter.calls == ["assigned", "lost"]
+    assert called(reporter) == ["assigned", "lost"]
 
 
 def test_librdkafka_configuration_is_read() -> None:
@@ -138,45 +121,27 @@ def test_kafka_python_configuration_is_read() -> None:
     assert kafka_module.read_configuration(config | {"group_id": None}) is None
 
 
-class ApplicationListener(kafka.ConsumerRebalanceListener):
-    """The application's own listener, which must be called after the monitor's listener."""
-
-    def __init__(self, reporter: RecordingReporter) -> None:
-        self.reporter = reporter
-
-    def on_partitions_assigned(self, _: Iterable[Any]) -> None:
-        self.reporter.calls.append("own")
-
-    def on_partitions_revoked(self, _: Iterable[Any]) -> None:
-        self.reporter.calls.append("own")
-
-
-class AsyncApplicationListener(AsyncConsumerRebalanceListener):
-    """An application's asynchronous listener, which is called after the library's listener."""
-
-    def __init__(self, reporter: RecordingReporter) -> None:
-        self.reporter = reporter
-
-    async def on_partitions_assigned(self, _: Iterable[Any]) -> None:
-        self.reporter.calls.append("own")
-
-    async def on_partitions_revoked(self, _: Iterable[Any]) -> None:
-        raise KeyError("mine")
-
-
 def test_a_kafka_python_listener_is_called_first() -> None:
-    reporter = RecordingReporter()
-    wrapper: Any = kafka_module._ReportingListener(ApplicationListener(reporter), reporter)
+    mock = Mock()
+    wrapper: Any = kafka_module._ReportingListener(mock.own, mock.reporter)
     wrapper.on_partitions_assigned([])
     wrapper.on_partitions_revoked([])
-    kafka_module._ReportingListener(None, reporter).on_partitions_lost([])
-    assert reporter.calls == ["own", "assigned", "own", "revoked", "lost"]
+    kafka_module._ReportingListener(None, mock.reporter).on_partitions_lost([])
+    assert called(mock) == [
+        *("own.on_partitions_assigned", "reporter.assigned"),
+        *("own.on_partitions_revoked", "reporter.revoked"),
+        "reporter.lost",
+    ]
 
 
 def test_async_listener_is_called_too() -> None:
-    reporter = RecordingReporter()
-    wrapper: Any = kafka_module._AsyncReportingListener(AsyncApplicationListener(reporter), reporter)
+    mock = Mock(own=AsyncMock())
+    mock.own.on_partitions_revoked.side_effect = KeyError("mine")
+    wrapper: Any = kafka_module._AsyncReportingListener(mock.own, mock.reporter)
     asyncio.run(wrapper.on_partitions_assigned([]))
     with pytest.raises(KeyError, match="mine"):
         asyncio.run(wrapper.on_partitions_revoked([]))
-    assert reporter.calls == ["own", "assigned", "revoked"]
+    assert called(mock) == [
+        *("own.on_partitions_assigned", "reporter.assigned"),
+        *("own.on_partitions_revoked", "reporter.revoked"),
+    ]

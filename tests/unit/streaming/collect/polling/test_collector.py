@@ -1,6 +1,8 @@
 """The complete polling collector (``collect --by polling``) over a cluster in memory."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -41,10 +43,17 @@ def published(kafka: MemoryKafka, name: str = "g") -> list[tuple[str, Any]]:
 FIRST_EVENTS = [("topic.partitions_changed", {"t": 2}), ("group.observed", (1, {"a": {"t": [0, 1]}}))]
 
 
-def test_members_join_and_leave_and_group_is_deleted(kafka: MemoryKafka) -> None:
+@contextmanager
+def polling_one_group(kafka: MemoryKafka) -> Iterator[PollingThread]:
+    """Run a collector that has published the first events of group g, which has one member."""
     kafka.groups["g"] = group("g", shares=ONE_MEMBER)
     with PollingThread() as polling:
         eventually(lambda: published(kafka) == FIRST_EVENTS)
+        yield polling
+
+
+def test_members_join_and_leave_and_group_is_deleted(kafka: MemoryKafka) -> None:
+    with polling_one_group(kafka) as polling:
         kafka.groups["g"] = group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})
         polling.await_descriptions()
         kafka.groups["g"] = group("g", shares=TWO_MEMBERS)
@@ -114,9 +123,7 @@ def test_client_waiting_for_lost_coordinator_is_replaced(kafka: MemoryKafka, cap
 
 
 def test_unlisted_group_is_gone_only_if_coordinator_confirms(kafka: MemoryKafka) -> None:
-    kafka.groups["g"] = group("g", shares=ONE_MEMBER)
-    with PollingThread() as polling:
-        eventually(lambda: published(kafka) == FIRST_EVENTS)
+    with polling_one_group(kafka) as polling:
         kafka.unlisted_groups = {"g"}
         polling.await_descriptions()
         kafka.list_errors = [NO_COORDINATOR_ERROR]
@@ -127,9 +134,7 @@ def test_unlisted_group_is_gone_only_if_coordinator_confirms(kafka: MemoryKafka)
 
 def test_unreachable_cluster_is_awaited(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    kafka.groups["g"] = group("g", shares=ONE_MEMBER)
-    with PollingThread():
-        eventually(lambda: published(kafka) == FIRST_EVENTS)
+    with polling_one_group(kafka):
         kafka.away = True
         eventually(lambda: "no contact with Kafka (broker is away): waiting for it" in caplog.messages)
         kafka.groups["g"] = group("g", shares=TWO_MEMBERS)
@@ -150,9 +155,7 @@ def test_unanswered_group_is_due_when_the_cluster_is_back(
         retry(schedule, now)
 
     monkeypatch.setattr(RequestSchedule, "retry", counted)
-    kafka.groups["g"] = group("g", shares=ONE_MEMBER)
-    with PollingThread():
-        eventually(lambda: published(kafka) == FIRST_EVENTS)
+    with polling_one_group(kafka):
         kafka.away = True
         eventually(lambda: "no contact with Kafka (broker is away): waiting for it" in caplog.messages)
         assert request_times == []
@@ -169,7 +172,7 @@ def test_missing_permission_is_reported(kafka: MemoryKafka, code: str, resource:
     kafka.groups["g"] = group("g", shares=ONE_MEMBER)
     kafka.fail("describe g", KafkaError(getattr(KafkaError, code), "not allowed"))
     polling = PollingThread()
-    polling._thread.start()
+    polling.start()
     error = polling.ended()
     assert isinstance(error, NoPermission)
     assert str(error) == (
@@ -204,9 +207,7 @@ def snapshot_from_offsets_topic(generation: int, shares: dict[str, list[tuple[st
 
 
 def test_events_of_the_offsets_collector_are_not_repeated(kafka: MemoryKafka) -> None:
-    kafka.groups["g"] = group("g", shares=ONE_MEMBER)
-    with PollingThread() as polling:
-        eventually(lambda: published(kafka) == FIRST_EVENTS)
+    with polling_one_group(kafka) as polling:
         publish(kafka, snapshot_from_offsets_topic(7, ONE_MEMBER))
         polling.await_descriptions(5)
         kafka.groups["g"] = group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})
@@ -235,9 +236,7 @@ def wait_for_requests(kafka: MemoryKafka, *requests: str) -> None:
 
 def test_answer_older_than_offsets_collector_is_ignored(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collector, "OTHER_COLLECTOR_SECONDS", 0.1)
-    kafka.groups["g"] = group("g", shares=ONE_MEMBER)
-    with PollingThread() as polling:
-        eventually(lambda: published(kafka) == FIRST_EVENTS)
+    with polling_one_group(kafka) as polling:
         for number, groups_before in enumerate(
             [
                 {"g": group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})},  # as if another member joined
@@ -255,9 +254,7 @@ def test_answer_older_than_offsets_collector_is_ignored(kafka: MemoryKafka, monk
 
 
 def test_list_older_than_an_answer_starts_no_rebalance(kafka: MemoryKafka) -> None:
-    kafka.groups["g"] = group("g", shares=ONE_MEMBER)
-    with PollingThread() as polling:
-        eventually(lambda: published(kafka) == FIRST_EVENTS)
+    with polling_one_group(kafka) as polling:
         wait_for_requests(kafka, "list_consumer_groups")
         polling.await_descriptions()
         kafka.answer({"g": group("g", STATE.COMPLETING_REBALANCING, ONE_MEMBER)})
@@ -266,9 +263,7 @@ def test_list_older_than_an_answer_starts_no_rebalance(kafka: MemoryKafka) -> No
 
 
 def test_deleted_group_does_not_return_by_an_older_answer(kafka: MemoryKafka) -> None:
-    kafka.groups["g"] = group("g", shares=ONE_MEMBER)
-    with PollingThread() as polling:
-        eventually(lambda: published(kafka) == FIRST_EVENTS)
+    with polling_one_group(kafka) as polling:
         groups_before = dict(kafka.groups)
         wait_for_requests(kafka, "describe g")
         del kafka.groups["g"]
@@ -291,9 +286,7 @@ def test_polling_takes_over_from_silent_offsets_collector(
 ) -> None:
     monkeypatch.setattr(collector, "OTHER_COLLECTOR_SECONDS", 0.3)
     caplog.set_level("INFO")
-    kafka.groups["g"] = group("g", shares=ONE_MEMBER)
-    with PollingThread():
-        eventually(lambda: published(kafka) == FIRST_EVENTS)
+    with polling_one_group(kafka):
         publish(kafka, snapshot_from_offsets_topic(7, ONE_MEMBER))
         kafka.groups["g"] = group("g", shares=TWO_MEMBERS)
         eventually(lambda: len(published(kafka)) == 4)
