@@ -19,20 +19,12 @@ def test_first_cooperative_round_is_explained() -> None:
     assignment = registry.find("classic", "cooperative-sticky").assign(P, members)
     withheld_reason = "over the member's share: its new owner gets it in the next round, once revoked"
     kept = "owned before, within the member's share"
+    first = Decision("kept", "p", (0, 1), kept), Decision("withheld", "p", (2,), withheld_reason)
+    second = Decision("kept", "p", (3, 4), kept), Decision("withheld", "p", (5,), withheld_reason)
     assert explain("classic", "cooperative-sticky", P, members, assignment) == {
-        "c1": Explanation(
-            owned={"p": [0, 1, 2]},
-            revoked={"p": [2]},
-            assigned={},
-            kept={"p": [0, 1]},
-            decisions=(Decision("kept", "p", (0, 1), kept), Decision("withheld", "p", (2,), withheld_reason)),
-        ),
+        "c1": Explanation({"p": [0, 1, 2]}, {"p": [2]}, {}, {"p": [0, 1]}, first),
         "c2": Explanation(
-            owned={"p": [3, 4, 5]},
-            revoked={"p": [5]},
-            assigned={},
-            kept={"p": [3, 4]},
-            decisions=(Decision("kept", "p", (3, 4), kept), Decision("withheld", "p", (5,), withheld_reason)),
+            owned={"p": [3, 4, 5]}, revoked={"p": [5]}, assigned={}, kept={"p": [3, 4]}, decisions=second
         ),
         "c3": Explanation({}, {}, {}, {}, ()),
     }

@@ -30,12 +30,8 @@ def test_contradictory_group_is_rejected(
 
 
 @pytest.mark.parametrize("name", names("classic"))
-def test_group_without_members_has_no_assignment(name: str) -> None:
+def test_group_without_members_or_topics_has_empty_shares(name: str) -> None:
     assert find("classic", name).assign(T, []) == {}
-
-
-@pytest.mark.parametrize("name", names("classic"))
-def test_topics_without_partitions_give_empty_shares(name: str) -> None:
     assert find("classic", name).assign({}, [Member("a", ("t",)), Member("b")]) == {"a": {}, "b": {}}
 
 

@@ -6,7 +6,14 @@ import pytest
 
 from streaming.episodes.detection import detect_in_note
 from streaming.episodes.fold import QUIET_TIME_MS
-from streaming.episodes.incidents import LIMITS, IncidentState, incident_record
+from streaming.episodes.incidents import (
+    LIMITS,
+    IncidentState,
+    StoredIncident,
+    close_incidents,
+    incident_record,
+    open_incident,
+)
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.state import EpisodeState
 from streaming.records.episodes import Incident
@@ -73,3 +80,12 @@ def test_rolling_restarts_and_migrations_open_no_incident() -> None:
         restart_one_by_one(builder, *ids, seconds=2)
     assert incidents(builder) == []
     assert incidents(migrate_beside_classic_member(started())) == []
+
+
+def test_update_is_never_older_than_the_previous_one() -> None:
+    """The collector's clock dates the report of a rebalance; the broker's clock dates the rebalance's end."""
+    opened = open_incident(IncidentState(), StoredIncident("rebalance-stuck", "for a"), 1000, reopen_ms=0)
+    updated_incident = open_incident(opened, StoredIncident("rebalance-stuck", "for b"), 900, reopen_ms=0)
+    closed = close_incidents(updated_incident, ["rebalance-stuck"], 950)
+    incident = closed.by_key["rebalance-stuck"]
+    assert (incident.opened_at, incident.updated_at, incident.closed_at) == (1000, 1000, 950)

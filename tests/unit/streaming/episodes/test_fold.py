@@ -1,12 +1,15 @@
 """Start, rounds and end of an episode, computed from a group's rounds."""
 
+import msgspec
 import pytest
 
-from streaming.episodes.fold import MAX_EVIDENCE, MOST_ROUNDS, QUIET_TIME_MS
+from streaming.episodes.fold import MAX_EVIDENCE, MOST_ROUNDS, QUIET_TIME_MS, quiet_time_end, state_after_end
+from streaming.episodes.state import EpisodeState
+from streaming.records.episodes import Waiting
 from streaming.records.events import Evidence
 from tests.support.built_diffs import START_MS, DiffBuilder
 from tests.support.diff_episodes import GroupReader, QuietNote, advance, episode_state, episodes
-from tests.unit.streaming.episodes.test_kinds import started
+from tests.unit.streaming.episodes.test_kinds import started, storm
 
 
 def test_rounds_within_quiet_time_are_one_episode() -> None:
@@ -136,3 +139,23 @@ def test_arguments_are_not_modified() -> None:
         states.append((note, state, step))
         state, _ = step
     assert all(advance(state, note) == step for note, state, step in states)
+
+
+def test_state_is_unchanged_after_writing_and_reading() -> None:
+    state = episode_state(storm(started()).round("group.observed", unassigned={"t": [1]}))
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=EpisodeState) == state
+
+
+def test_ended_episodes_have_a_small_state() -> None:
+    state = episode_state(DiffBuilder().join("a"))
+    assert state_after_end(state) == EpisodeState(
+        1, last_at=state.last_at, last_note_id="d1", assignor="range", after=1
+    )
+    assert len(msgspec.msgpack.encode(state_after_end(state))) < 100
+
+
+def test_quiet_time_counts_from_the_last_note_or_wait() -> None:
+    state = EpisodeState(1, last_at=1000)
+    assert quiet_time_end(state, 50) == 1050
+    waiting = (Waiting(since=0, reason="", until=3000), Waiting(since=0, reason=""))
+    assert quiet_time_end(EpisodeState(1, last_at=1000, waiting=waiting), 50) == 3050

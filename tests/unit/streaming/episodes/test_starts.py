@@ -3,6 +3,8 @@
 import pytest
 from msgspec import structs
 
+from streaming.episodes.notes import existed_before
+from streaming.records.diffs import Cause
 from streaming.records.events import GROUP_CREATED, Evidence
 from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import episodes
@@ -87,3 +89,9 @@ def test_members_that_start_and_leave_are_a_start_and_a_shutdown() -> None:
     assert (first.kind, first.status, first.members.after) == ("first-start", "settled", 3)
     assert (second.kind, second.sure, second.members.before) == ("shutdown", True, 3)
     assert second.story.startswith("Shut down (all 3 members left), ")
+
+
+def test_partitions_of_older_members_prove_an_older_group() -> None:
+    cause = Cause(kind="member.joined", member_ids=["new"])
+    assert existed_before(cause, {"new": {}, "old": {"t": [0]}})
+    assert not existed_before(cause, {"new": {"t": [0]}, "other": {}})

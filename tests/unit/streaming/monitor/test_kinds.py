@@ -255,9 +255,6 @@ def test_task_minus_1_is_decoded_only_for_connect_groups(kind: str) -> None:
         codec.decode_event(key, value.replace(b'"connect"}', f'"{kind}"}}'.encode()), attributes)
     with pytest.raises(codec.MalformedEvent, match=">= -1"):
         codec.decode_event(key, value.replace(b"[-1]", b"[-2]"), attributes)
-    assignment_without_kind = value.replace(b',"kind":"connect"', b"").replace(b'"evidence":[]', b'"evidence":null')
-    with pytest.raises(codec.MalformedEvent, match="partition -1"):
-        codec.decode_event(key, assignment_without_kind, attributes)
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "share", "streams", "deleted"])
