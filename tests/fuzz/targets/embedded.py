@@ -94,12 +94,9 @@ def _connect(subscription: bytes, worker_assignment: bytes) -> None:
     """Assert that a worker's bytes are rejected, or unchanged after decoding and encoding."""
     for protocol, version in connect.SUBPROTOCOL_VERSIONS.items():
         try:
-            worker = connect.read_worker(subscription, protocol)
-            assignment = (
-                connect.read_assignment(worker_assignment, protocol)
-                if worker_assignment
-                else connect.WorkerAssignment()
-            )
+            worker, assignment = connect.read_worker(subscription, protocol), connect.WorkerAssignment()
+            if worker_assignment:
+                assignment = connect.read_assignment(worker_assignment, protocol)
         except MalformedRecord:
             continue
         if version:
@@ -152,11 +149,8 @@ def _task(name: str, number: int) -> bytes:
 
 def _streams_seeds() -> Iterator[Case]:
     for _, subscription, assignment in _members("streams-classic"):
-        subscribed, assigned = (
-            ConsumerProtocolSubscription.decode(subscription),
-            ConsumerProtocolAssignment.decode(assignment),
-        )
-        yield [subscribed.user_data, assigned.user_data]
+        subscribed = ConsumerProtocolSubscription.decode(subscription)
+        yield [subscribed.user_data, ConsumerProtocolAssignment.decode(assignment).user_data]
     process, tasks = bytes(range(16)), pack(">iii", 1, 0, 3)
     standby = pack(">iiii", 1, 2, 1, 1) + pack(">H", 2) + b"in" + pack(">i", 1)
     yield [pack(">i", 1) + process + tasks + pack(">i", 0), pack(">i", 1) + tasks + standby]

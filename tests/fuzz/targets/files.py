@@ -103,13 +103,8 @@ def _state(state: GroupState) -> Case:
 _METADATA = checkpoint.Metadata("cluster", "m", "id-1", 4, partitions=4)
 #: The files of a checkpoint, in the order of a case's parts; the last part is the name of one more file.
 _FILES = (
-    checkpoint.METADATA_FILE,
-    "metadata",
-    "offsets/11",
-    "offsets/12",
-    "commits/11",
-    "sources/0/0",
-    "state/0/0/12.snapshot",
+    *(checkpoint.METADATA_FILE, "metadata", "offsets/11", "offsets/12"),
+    *("commits/11", "sources/0/0", "state/0/0/12.snapshot"),
 )
 
 
@@ -161,16 +156,8 @@ def _check_resize(folder: Path) -> None:
 
 def _checkpoint_seeds() -> Iterator[Case]:
     offsets = b'v1\n{"batchWatermarkMs":0,"conf":{"spark.sql.shuffle.partitions":"2"}}\n{"m":{"0":4}}\n-'
-    whole: Case = [
-        msgspec.json.encode(_METADATA),
-        b'{"id":"1"}',
-        offsets,
-        offsets,
-        b'v1\n{"nextBatchWatermarkMs":0}',
-        b'\0v1\n{"m":{"0":0}}',
-        b"state",
-        None,
-    ]
+    first: Case = [msgspec.json.encode(_METADATA), b'{"id":"1"}', offsets, offsets]
+    whole = [*first, b'v1\n{"nextBatchWatermarkMs":0}', b'\0v1\n{"m":{"0":0}}', b"state", None]
     yield whole
     for name in (b"13", b"12.delta", b"13.delta", b"1.snapshot", "²".encode(), b"9" * 199, b"\xff"):
         yield [*whole[:-1], name]

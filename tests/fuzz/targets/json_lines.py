@@ -97,10 +97,8 @@ def _check_accepts_assign(line: bytes, assignment: dict[str, Any]) -> None:
 
 def _check(case: Case) -> None:
     if not _exceeds_time_limit(case):
-        _assert_one_answer_per_line(
-            (case[0] if case else None) or b"", lambda line: checking.check_answer(line, exact=True)
-        )
-        _assert_one_answer_per_line((case[0] if case else None) or b"", checking.check_answer)
+        for answer in (partial(checking.check_answer, exact=True), checking.check_answer):
+            _assert_one_answer_per_line((case[0] if case else None) or b"", answer)
 
 
 def _group_seeds() -> Iterator[Case]:

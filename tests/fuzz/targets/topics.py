@@ -56,10 +56,6 @@ def _read_dead_letter(
     return letter
 
 
-def _check_dead_letter_shown(letter: dlt.DeadLetter) -> None:
-    Console(file=io.StringIO(), width=100).print(dead_letter_table([letter]))
-
-
 def _message(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> Any:
     return SimpleNamespace(
         key=lambda: key, value=lambda: value, headers=lambda: headers, partition=lambda: 0, offset=lambda: 7
@@ -131,26 +127,19 @@ def _make_event_case(event: events.EventData, kind: str) -> Case:
     return [event.group_id.encode(errors="replace"), codec.encode(event), kind.encode(), b"1", b"/s", None]
 
 
-membership_shape = st.lists(
-    st.one_of(
-        [
-            of(type_).map(lambda event, kind=kind: _make_event_case(event, kind))
-            for kind, type_ in events.EVENT_TYPES.items()
-        ]
-    ),
-    max_size=8,
-).map(
-    lambda made: [
-        # One group, every record with its own id.
-        part
-        for number, record in enumerate(made)
-        for part in (b"g", _with_member_names(record[1] or b""), record[2], b"%d" % number, record[4], record[5])
-    ]
-)
+def _in_one_group(made: list[Case]) -> Case:
+    """Return the records as records of one group, each of which has its own id."""
+    case: Case = []
+    for number, (_, value, kind, _, source, header) in enumerate(made):
+        document = msgspec.json.decode(value or b"") | {"groupId": "g"}
+        case += [b"g", msgspec.json.encode(document), kind, b"%d" % number, source, header]
+    return case
 
 
-def _with_member_names(value: bytes) -> bytes:
-    return msgspec.json.encode(msgspec.json.decode(value) | {"groupId": "g"})
+_event_cases = [
+    of(type_).map(lambda event, kind=kind: _make_event_case(event, kind)) for kind, type_ in events.EVENT_TYPES.items()
+]
+membership_shape = st.lists(st.one_of(_event_cases), max_size=8).map(_in_one_group)
 
 
 def _output_seeds(kind: str) -> Iterator[Case]:
@@ -206,7 +195,7 @@ def _dead_letters(case: Case) -> None:
     key, value, *headers = case or [None, None]
     names = itertools.cycle(("dlt_exception", "dlt_message", "dlt_topic", "dlt_partition", "dlt_offset", "a"))
     pairs = list(zip(names, headers, strict=False))
-    _check_dead_letter_shown(_read_dead_letter(key, value, pairs))
+    Console(file=io.StringIO(), width=100).print(dead_letter_table([_read_dead_letter(key, value, pairs)]))
     made = dead_letter_headers(pairs, codec.MalformedEvent("x"), topic="t", partition=0, offset=0)
     for limit in (600, 5_000):
         shortened_letter = shorten_dead_letter(key, value, made, limit)

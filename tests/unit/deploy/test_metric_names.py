@@ -15,24 +15,21 @@ from streaming.serve.metrics import Metrics
 from streaming.spark.progress import BatchMetrics
 
 DEPLOY_FOLDER = Path(__file__).parents[3] / "deploy"
+ANNOTATIONS = "grafana/annotations.json"
 DASHBOARD = DEPLOY_FOLDER / "grafana" / "dashboards" / "rebalances.json"
 METRIC_NAME_PATTERN = re.compile(r"\b(?:kafka_consumergroup|rebalance_monitor)_[a-z_]+\b")
 
 
-@pytest.fixture
-def exported_metrics(board: Board) -> set[str]:
+@pytest.fixture(scope="module")
+def exported_metrics() -> set[str]:
     registry, polling = CollectorRegistry(), CollectorRegistry()
+    board = Board(RoundRange(epoch="e", trimmed=0, last=0), {})
     CollectMetrics(registry)
     PollMetrics(polling)
     BatchMetrics(registry)
     families = [*registry.collect(), *polling.collect(), *Metrics(board).collect()]
     suffixes = {"counter": ("_total",), "summary": ("_sum", "_count"), "gauge": ("",), "info": ("_info",)}
     return {family.name + suffix for family in families for suffix in suffixes[family.type]}
-
-
-@pytest.fixture
-def board() -> Board:
-    return Board(RoundRange(epoch="e", trimmed=0, last=0), {})
 
 
 def expressions(node: Any) -> list[str]:
@@ -43,41 +40,28 @@ def expressions(node: Any) -> list[str]:
     return [text for item in node for text in expressions(item)] if isinstance(node, list) else []
 
 
-def test_rules_use_exported_metrics(exported_metrics: set[str]) -> None:
-    used_metrics = {
-        name
-        for line in (DEPLOY_FOLDER / "prometheus" / "rules.yml").read_text().splitlines()
-        for name in METRIC_NAME_PATTERN.findall(line)
-    }
+@pytest.mark.parametrize("file", ["prometheus/rules.yml", "grafana/dashboards/rebalances.json", ANNOTATIONS])
+def test_rules_and_dashboards_use_exported_metrics(exported_metrics: set[str], file: str) -> None:
+    text = (DEPLOY_FOLDER / file).read_text()
+    used_metrics = METRIC_NAME_PATTERN.findall(" ".join(expressions(json.loads(text))) if "json" in file else text)
     assert used_metrics
-    assert used_metrics <= exported_metrics
+    assert set(used_metrics) <= exported_metrics
 
 
-def test_dashboard_queries_exported_metrics(exported_metrics: set[str]) -> None:
-    used_metrics = {
-        name for text in expressions(json.loads(DASHBOARD.read_text())) for name in METRIC_NAME_PATTERN.findall(text)
-    }
-    assert used_metrics
-    assert used_metrics <= exported_metrics
-
-
-def test_shared_annotations_equal_the_dashboards(exported_metrics: set[str]) -> None:
-    annotations = json.loads((DEPLOY_FOLDER / "grafana" / "annotations.json").read_text())
+def test_shared_annotations_equal_the_dashboards() -> None:
+    annotations = json.loads((DEPLOY_FOLDER / ANNOTATIONS).read_text())
     # Other dashboards have no variable for the cluster.
     own = re.sub(r'cluster=~\\"\$cluster\\",?', "", DASHBOARD.read_text()).replace("_open{}", "_open")
     assert annotations == json.loads(own)["annotations"]["list"]
-    used_metrics = {name for text in expressions(annotations) for name in METRIC_NAME_PATTERN.findall(text)}
-    assert used_metrics
-    assert used_metrics <= exported_metrics
 
 
 def test_dashboard_panels_have_unique_ids_and_do_not_overlap() -> None:
     panels = json.loads(DASHBOARD.read_text())["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     cells = [
-        (x, y)
-        for panel in panels
-        for x in range(panel["gridPos"]["x"], panel["gridPos"]["x"] + panel["gridPos"]["w"])
-        for y in range(panel["gridPos"]["y"], panel["gridPos"]["y"] + panel["gridPos"]["h"])
+        (position["x"] + column, position["y"] + row)
+        for position in (panel["gridPos"] for panel in panels)
+        for column in range(position["w"])
+        for row in range(position["h"])
     ]
     assert len(set(cells)) == len(cells)

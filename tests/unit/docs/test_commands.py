@@ -48,16 +48,8 @@ def test_documented_command_is_accepted(case: tuple[str, ...]) -> None:
 
 
 def test_documents_have_examples_of_each_command() -> None:
-    assert {name for _, name, *_ in CASES} >= {
-        "run",
-        "why",
-        "group",
-        "groups",
-        "watch",
-        "what-if",
-        "forecast",
-        "explain",
-    }
+    names = {name for _, name, *_ in CASES}
+    assert names >= {"run", "why", "group", "groups", "watch", "what-if", "forecast", "explain"}
 
 
 def test_the_example_of_settings_is_valid() -> None:

@@ -19,13 +19,8 @@ def home(folder: Path, *programs: tuple[str, str]) -> Path:
 
 def check(java_home: Path, java_kind: str = "jre") -> tuple[int, list[str]]:
     # If JAVA_HOME is set, the script installs nothing, because it would not use another Java.
-    done = subprocess.run(
-        ["sh", str(SCRIPT), java_kind],
-        env={**os.environ, "JAVA_HOME": str(java_home)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command, environment = ["sh", str(SCRIPT), java_kind], {**os.environ, "JAVA_HOME": str(java_home)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.stdout == ""
     return done.returncode, done.stderr.splitlines()
 
@@ -60,17 +55,13 @@ def test_old_or_missing_java_is_reported_with_the_remedy(tmp_path: Path, line: s
 
 def test_java_home_without_java_is_reported(tmp_path: Path) -> None:
     status, lines = check(tmp_path / "nowhere")
-    assert (status, lines[0]) == (
-        3,
-        f"error: Kafka and Spark need Java 17 or newer, but JAVA_HOME={tmp_path / 'nowhere'} has none:",
-    )
+    error = f"error: Kafka and Spark need Java 17 or newer, but JAVA_HOME={tmp_path / 'nowhere'} has none:"
+    assert (status, lines[0]) == (3, error)
 
 
 def test_java_without_a_compiler_is_reported_for_the_oracle(tmp_path: Path) -> None:
     java = ("java", 'openjdk version "17.0.15" 2025-04-15')
     status, lines = check(home(tmp_path / "jre", java), "jdk")
-    assert (status, lines[0]) == (
-        3,
-        f"error: Kafka and Spark need the Java compiler, but JAVA_HOME={tmp_path / 'jre'} has no javac:",
-    )
+    error = f"error: Kafka and Spark need the Java compiler, but JAVA_HOME={tmp_path / 'jre'} has no javac:"
+    assert (status, lines[0]) == (3, error)
     assert check(home(tmp_path / "jdk", java, ("javac", "javac 17.0.15")), "jdk") == (0, [])

@@ -32,24 +32,21 @@ class ScriptFolder(NamedTuple):
     def packages(self, *arguments: str) -> tuple[list[str], str]:
         call_log = self.folder / "said"
         call_log.write_text("")
-        done = subprocess.run(
-            ["sh", str(self.folder / "scripts" / "packages.sh"), *arguments],
-            env={**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        command = ["sh", str(self.folder / "scripts" / "packages.sh"), *arguments]
+        environment = {**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (0, "")
         calls = [line for line in call_log.read_text().splitlines() if "--check" not in line]
         return [call for call in calls if call != "--version"], done.stderr
 
     @property
-    def native(self) -> bool:
-        return (self.folder / ".venv/lib/python3/site-packages/rebalance_kernel-0.1.0.dist-info").exists()
-
-    @property
     def failed(self) -> Path:
         return self.folder / ".venv" / "without-kernel"
+
+    def result(self) -> str:
+        """Return whether the native code is installed, and whether its build has failed."""
+        native = (self.folder / ".venv/lib/python3/site-packages/rebalance_kernel-0.1.0.dist-info").exists()
+        return ("native" if native else "Python") + (", failed" if self.failed.exists() else "")
 
     def program(self, name: str, text: str) -> None:
         path = self.folder / "bin" / name
@@ -83,17 +80,13 @@ def test_native_code_is_built_if_there_is_cargo(scripts_folder: ScriptFolder) ->
         ["sync --locked --group=kernel --compile-bytecode"],
         "Installing the locked packages into .venv (about 600 MB, once)\n",
     )
-    assert (scripts_folder.native, scripts_folder.failed.exists()) == (True, False)
+    assert scripts_folder.result() == "native"
 
 
 def test_without_cargo_nothing_is_printed(scripts_folder: ScriptFolder) -> None:
     scripts_folder.program("cargo", "#!/bin/sh\nexit 1\n")
-    calls, _ = scripts_folder.packages()
-    assert (calls, scripts_folder.native, scripts_folder.failed.exists()) == (
-        ["sync --locked --compile-bytecode"],
-        False,
-        False,
-    )
+    assert scripts_folder.packages()[0] == ["sync --locked --compile-bytecode"]
+    assert scripts_folder.result() == "Python"
 
 
 def test_failed_build_is_reported_on_every_run(scripts_folder: ScriptFolder) -> None:
@@ -109,27 +102,26 @@ def test_failed_build_is_retried_after_an_hour(failed: ScriptFolder) -> None:
     hour_ago = time.time() - 3700
     os.utime(failed.failed, (hour_ago, hour_ago))
     failed.packages()
-    assert (failed.native, failed.failed.exists()) == (True, False)
+    assert failed.result() == "native"
 
 
 def test_failed_build_is_retried_when_the_source_changed(failed: ScriptFolder) -> None:
     (failed.folder / "kernel/src/lib.rs").write_text("// two\n")
     failed.packages()
-    assert (failed.native, failed.failed.exists()) == (True, False)
+    assert failed.result() == "native"
 
 
 def test_failed_build_is_retried_with_another_cargo(failed: ScriptFolder) -> None:
     failed.program("cargo", "#!/bin/sh\necho cargo 1.91\n")
     failed.packages()
-    assert (failed.native, failed.failed.exists()) == (True, False)
+    assert failed.result() == "native"
 
 
 def test_runtime_packages_include_native_code_only_if_built(scripts_folder: ScriptFolder) -> None:
     assert scripts_folder.packages("--no-dev")[0] == ["sync --locked --no-dev --inexact --compile-bytecode"]
     scripts_folder.packages()
-    assert scripts_folder.packages("--no-dev")[0] == [
-        "sync --locked --no-dev --inexact --group=kernel --compile-bytecode"
-    ]
+    with_native_code = "sync --locked --no-dev --inexact --group=kernel --compile-bytecode"
+    assert scripts_folder.packages("--no-dev")[0] == [with_native_code]
 
 
 def test_outdated_native_code_is_uninstalled(scripts_folder: ScriptFolder) -> None:
@@ -137,4 +129,4 @@ def test_outdated_native_code_is_uninstalled(scripts_folder: ScriptFolder) -> No
     (scripts_folder.folder / "broken").touch()
     calls, _ = scripts_folder.packages("--no-dev")
     assert calls[-1] == "pip uninstall --quiet rebalance-kernel"
-    assert (scripts_folder.native, scripts_folder.failed.exists()) == (False, True)
+    assert scripts_folder.result() == "Python, failed"

@@ -1,3 +1,4 @@
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,17 @@ SECURE_VARIABLES = {
 }
 
 
+def set_variables(monkeypatch: pytest.MonkeyPatch, prefix: str, variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            monkeypatch.delenv(prefix + name)
+        else:
+            monkeypatch.setenv(prefix + name, value)
+
+
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    for name, value in SECURE_VARIABLES.items():
-        monkeypatch.setenv(name, value)
+    set_variables(monkeypatch, "", SECURE_VARIABLES)
     return monkeypatch
 
 
@@ -53,11 +61,7 @@ def test_password_may_be_in_a_file(environment: pytest.MonkeyPatch, tmp_path: Pa
 def test_conflicting_settings_are_named_without_the_secret(
     environment: pytest.MonkeyPatch, changes: dict[str, str | None], message: str
 ) -> None:
-    for name, value in changes.items():
-        if value is None:
-            environment.delenv(f"REBALANCE_MONITOR_KAFKA__{name}")
-        else:
-            environment.setenv(f"REBALANCE_MONITOR_KAFKA__{name}", value)
+    set_variables(environment, "REBALANCE_MONITOR_KAFKA__", changes)
     with pytest.raises(InvalidSettings, match=message) as refused:
         load()
     error_chain_text = f"{refused.value} {refused.value.__cause__}"
@@ -83,8 +87,7 @@ def test_error_names_the_secret_file_that_is_unusable(
     variables, name = (
         (SECURE_VARIABLES, "sasl_password") if mechanism == "password" else (OAUTH, "sasl_oauthbearer_client_secret")
     )
-    for variable, value in variables.items():
-        monkeypatch.setenv(variable, value)
+    set_variables(monkeypatch, "", variables)
     monkeypatch.delenv(f"REBALANCE_MONITOR_KAFKA__{name.upper()}")
     file = tmp_path / "secret"
     file.write_bytes(secret)
@@ -123,8 +126,7 @@ OAUTH = {
 
 @pytest.fixture
 def oauth(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    for name, value in OAUTH.items():
-        monkeypatch.setenv(name, value)
+    set_variables(monkeypatch, "", OAUTH)
     return monkeypatch
 
 
@@ -146,12 +148,7 @@ def oauth(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def test_missing_oauth_settings_are_named(
     oauth: pytest.MonkeyPatch, changes: dict[str, str | None], message: str
 ) -> None:
-    for name, value in changes.items():
-        variable = f"REBALANCE_MONITOR_KAFKA__SASL_OAUTHBEARER_{name}"
-        if value is None:
-            oauth.delenv(variable)
-        else:
-            oauth.setenv(variable, value)
+    set_variables(oauth, "REBALANCE_MONITOR_KAFKA__SASL_OAUTHBEARER_", changes)
     with pytest.raises(InvalidSettings, match=message) as refused:
         load()
     assert "s3cret" not in f"{refused.value} {refused.value.__cause__}"
@@ -161,9 +158,7 @@ def test_settings_of_another_mechanism_have_no_effect(oauth: pytest.MonkeyPatch)
     oauth.setenv("REBALANCE_MONITOR_KAFKA__SASL_USERNAME", "monitor")
     with pytest.raises(InvalidSettings, match="sasl_username has no effect under sasl_mechanism OAUTHBEARER"):
         load()
-    oauth.delenv("REBALANCE_MONITOR_KAFKA__SASL_USERNAME")
     oauth.setenv("REBALANCE_MONITOR_KAFKA__SASL_MECHANISM", "PLAIN")
-    oauth.setenv("REBALANCE_MONITOR_KAFKA__SASL_USERNAME", "monitor")
     oauth.setenv("REBALANCE_MONITOR_KAFKA__SASL_PASSWORD", "s3cret-s3cret")
     with pytest.raises(InvalidSettings, match="sasl_oauthbearer_client_id has no effect under sasl_mechanism PLAIN"):
         load()
@@ -198,8 +193,7 @@ def test_shown_settings_can_be_loaded_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variables: dict[str, str]
 ) -> None:
     """The output of ``config`` masks secrets, so the test compares only the other settings."""
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
+    set_variables(monkeypatch, "", variables)
     shown = list(as_toml(load()))
     assert "s3cret" not in "".join(shown)
     for name in variables:

@@ -9,7 +9,6 @@ from streaming.simulation.builtin_scenarios import BUILTIN_SCENARIOS, load_built
 from streaming.simulation.event_loop import protocol_assignor_pairs, run_scenario
 from streaming.simulation.parse import load_scenario
 from streaming.simulation.results import simulation_document as as_json
-from streaming.simulation.results import simulations_document
 from streaming.simulation.scenario import InvalidScenario
 from tests.support.machines import after, round_summary, scenario
 
@@ -169,13 +168,6 @@ def test_simulation_options_give_protocol_assignor_pairs() -> None:
         protocol_assignor_pairs(["all"], ["best"])
     with pytest.raises(Exception, match="cooperative can't run 'range'"):
         protocol_assignor_pairs(["eager", "cooperative"], ["range"])
-
-
-def test_simulation_document_has_a_section_per_protocol() -> None:
-    scenario = load_scenario(CONTRACT_SCENARIO)
-    value = simulations_document([run_scenario(scenario, "eager"), run_scenario(scenario, "consumer")])
-    assert list(value) == ["protocols"]
-    assert list(value["protocols"]) == ["eager", "consumer"]
 
 
 def test_members_without_topics_count_as_members() -> None:
