@@ -144,15 +144,15 @@ def diff(owned: TopicPartitions, after: TopicPartitions) -> AssignmentDiff:
     # Topics that the member owned come first: the order of a diff's JSON depends on it.
     for topic in {**owned, **after}:
         partitions_before, partitions_after = owned.get(topic, ()), after.get(topic, ())
-        if partitions_before == partitions_after:
-            change.kept[topic] = list(partitions_before)
-            continue
-        set_before, set_after = set(partitions_before), set(partitions_after)
-        if lost := [p for p in partitions_before if p not in set_after]:
-            change.revoked[topic] = lost
-        if gained := [p for p in partitions_after if p not in set_before]:
-            change.assigned[topic] = gained
-        if kept := [p for p in partitions_before if p in set_after]:
+        kept = list(partitions_before)
+        if partitions_before != partitions_after:
+            set_before, set_after = set(partitions_before), set(partitions_after)
+            kept = [p for p in partitions_before if p in set_after]
+            if revoked := [p for p in partitions_before if p not in set_after]:
+                change.revoked[topic] = revoked
+            if assigned := [p for p in partitions_after if p not in set_before]:
+                change.assigned[topic] = assigned
+        if kept:
             change.kept[topic] = kept
     return change
 

@@ -6,11 +6,11 @@ owner of an older generation, until no move brings two loads closer. Members are
 docs/design/sticky.md explains why one comparison per partition is enough.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from assignors.classic.group import ClientGroup, Holdings, Racks
 from assignors.classic.sticky_state import StickyState, assign_free_partitions, read_state
-from assignors.java import signed, topic_partition_hash
+from assignors.java import hash_order, signed, string_hash, string_key, topic_partition_hash
 from assignors.java_hash_table import HashTable
 from assignors.model import NO_GENERATION, Member
 
@@ -48,6 +48,12 @@ class _Rebalancer:
         stuck = (owners.values() for name, owners in state.stuck.items() if name in self._movable)
         busy = set[int]().union(*self._movable.values(), *stuck)
         self._full = {rank for rank, load in enumerate(state.loads) if load >= self._quota[rank] and rank not in busy}
+        self._subscribers, self._map_positions = state.subscribers, state.places
+        if state.stuck:  # otherwise a frozen member has all partitions of its topics, so none of these can move
+            self._subscribers = {
+                name: [rank for rank in state.subscribers[name] if rank not in self._full] for name in self._movable
+            }
+            self._map_positions = _map_positions(members, state, self._full)
         self._previous_owners = _previous_owners(members, state)
         self._loads = state.loads
         self._move_count = 0
@@ -95,7 +101,7 @@ class _Rebalancer:
         return count > 0
 
     def _run_pass(self, name: str, partitions: Sequence[int]) -> bool:
-        loads, owners, subscribers = self._loads, self._movable[name], self._state.subscribers[name]
+        loads, owners, subscribers = self._loads, self._movable[name], self._subscribers[name]
         previous = self._previous_owners.get(name, {})
         moves = self._move_count
         balanced_load = self._lowest_load(subscribers) + 1
@@ -146,22 +152,39 @@ class _Rebalancer:
         """Return True if no subscriber below its maximum has two or more partitions fewer than one of ``owners``."""
         loads, capacities = self._loads, self._quota
         # A member with as many partitions as its topics have counts as full, even if some of its partitions are astray.
-        receiving_members = [rank for rank in self._state.subscribers[name] if loads[rank] != capacities[rank]]
+        receiving_members = [rank for rank in self._subscribers[name] if loads[rank] != capacities[rank]]
         if not receiving_members:
             return True
         stuck = self._state.stuck.get(name)
         if not stuck:
             return max(map(loads.__getitem__, set(owners))) <= self._lowest_load(receiving_members) + 1
-        places = self._state.places
         for partition, owner in enumerate(owners):
             # If two members hold the partition, Java finds the later one in map order; neither could take the
             # partition.
             stuck_owner = stuck.get(partition, owner)
             candidates = [rank for rank in receiving_members if rank not in (owner, stuck_owner)]
-            found_owner = max(owner, stuck_owner, key=places.__getitem__)
+            found_owner = max(owner, stuck_owner, key=self._map_positions.__getitem__)
             if candidates and loads[found_owner] > self._lowest_load(candidates) + 1:
                 return False
         return True
+
+
+def _map_positions(members: Sequence[Member], state: StickyState, frozen: Collection[int]) -> list[int]:
+    """Return each rank's position in Java's map of assignments (``currentAssignment``), without the frozen members.
+
+    A bin with more than eight members is a tree, and the removal of a member changes the order of the others.
+    """
+    hashes, sort_keys = zip(*((string_hash(m.member_id), string_key(m.member_id)) for m in members), strict=True)
+    table = HashTable(sort_keys=sort_keys)
+    for place, code in enumerate(hashes):
+        table.add(place, code)
+    capacity = 1 << (len(members) - 1).bit_length()
+    frozen_places = {state.places[rank] for rank in frozen}
+    for place in hash_order(hashes, capacity=capacity, keys=[member.member_id for member in members]):
+        if place in frozen_places:
+            table.remove(place)
+    positions = {place: position for position, place in enumerate(table)}
+    return [positions.get(place, -1) for place in state.places]
 
 
 def _capacities(state: StickyState, members: Sequence[Member]) -> list[int]:

@@ -13,8 +13,15 @@ CASES = 40
 MAX_CASE_CHARACTERS = 1400  # characters of a case, so that the file stays readable
 
 
+def golden_line(assignor: str, case: Case, assignment: Assignment | None) -> str:
+    return json.dumps({"assignor": assignor, "case": case, "assignment": assignment}, separators=(",", ":"))
+
+
 def main() -> None:
-    """Write 40 small cases of each assignor, taken from random sequences."""
+    """Write 40 small cases of each assignor, taken from random sequences, and the file's cases after these again.
+
+    The latter are cases in which a long run of the oracle's tests once differed.
+    """
     lines = [
         json.dumps({"provenance": JARSETS["current"][0], "generator": "tests.oracle.generator.Groups", "seed": SEED})
     ]
@@ -26,13 +33,16 @@ def main() -> None:
                 requests = [{"family": "classic", "assignor": name, "limitMs": 5000, **case} for case in batch]
                 assignments = [answer.get("assignment") for answer in oracle.ask(requests)]
                 for case, answer in zip(batch, assignments, strict=True):
-                    line = json.dumps({"assignor": name, "case": case, "assignment": answer}, separators=(",", ":"))
+                    line = golden_line(name, case, answer)
                     if answer is not None and len(line) < MAX_CASE_CHARACTERS:
                         kept.append(line)
                 return assignments
 
             rounds(RandomGroups(SEED), 400, record_batch, width=40)
             lines += kept[:: max(1, len(kept) // CASES)][:CASES]
+        for line in map(json.loads, GOLDEN_FILE.read_text().splitlines()[len(lines) :]):
+            request = {"family": "classic", "assignor": line["assignor"], "limitMs": 5000, **line["case"]}
+            lines.append(golden_line(line["assignor"], line["case"], oracle.ask([request])[0]["assignment"]))
     GOLDEN_FILE.write_text("\n".join(lines) + "\n")
 
 
