@@ -61,8 +61,7 @@ def test_members_away_together_may_have_crashed(protocol: str) -> None:
     assert "no evidence shows whether members that came back were restarted or crashed" in episode.evidence[-1].reason
 
 
-def test_leaves_without_reason_in_turn_are_probably_rolling() -> None:
-    builder = started()
+def test_leaves_without_reason_in_turn_are_probably_rolling(builder: DiffBuilder) -> None:
     for member_id in THREE_MEMBERS:
         builder.leave(member_id, reason=REASON_NOT_PROVIDED, after=10).join(member_id.replace("#1", "#2"))
     episode = last(builder)

@@ -36,8 +36,7 @@ def incidents(builder: DiffBuilder, bounces: Iterable[BounceNote] = ()) -> list[
     return [incident_record("g", condition) for condition in incident_state.by_key.values()]
 
 
-def test_rebalances_without_a_named_member_are_counted() -> None:
-    builder = started()
+def test_rebalances_without_a_named_member_are_counted(builder: DiffBuilder) -> None:
     for _ in range(8):
         builder.round("group.observed", after=5)
     (incident,) = incidents(builder)
@@ -51,8 +50,7 @@ def test_application_that_keeps_requesting_rebalances_is_quoted() -> None:
     assert incident.evidence[0].reason.endswith("app asked")
 
 
-def test_members_that_crash_in_turn_are_all_named() -> None:
-    builder = started()
+def test_members_that_crash_in_turn_are_all_named(builder: DiffBuilder) -> None:
     for incarnation in range(1, 5):
         for member_id in THREE_MEMBERS[:2]:
             builder.fence(member_id.replace("#1", f"#{incarnation}"), after=5, reason="heartbeat expiration")
@@ -73,8 +71,7 @@ def test_shared_instance_id_is_a_separate_incident(hosts: tuple[str, ...]) -> No
     assert ("probably" in incident.story) is not incident.sure
 
 
-def test_rolling_restarts_and_migrations_open_no_incident() -> None:
-    builder = started()
+def test_rolling_restarts_and_migrations_open_no_incident(builder: DiffBuilder) -> None:
     for incarnation in range(1, 4):
         ids = (member_id.replace("#1", f"#{incarnation}") for member_id in THREE_MEMBERS)
         restart_one_by_one(builder, *ids, seconds=2)

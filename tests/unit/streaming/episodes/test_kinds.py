@@ -249,8 +249,7 @@ def test_order_of_joins_and_leaves_gives_rollout_kind(make: Callable[[], DiffBui
     assert (episode.kind, episode.story[: len(story)]) == (kind, story)
 
 
-def test_streams_member_without_leave_stopped_or_crashed() -> None:
-    builder = started()
+def test_streams_member_without_leave_stopped_or_crashed(builder: DiffBuilder) -> None:
     builder.kind = "streams"
     episode = last(builder.fence("a@h1#1"))
     assert (episode.kind, episode.sure) == ("unknown", False)
@@ -276,8 +275,7 @@ def test_a_start_that_crashes_at_once_is_a_crash() -> None:
     assert (first.kind, record.kind, record.sure) == ("first-start", "crash", True)
 
 
-def test_all_members_killed_in_turn_and_restarted() -> None:
-    builder = started()
+def test_all_members_killed_in_turn_and_restarted(builder: DiffBuilder) -> None:
     for member_id in THREE_MEMBERS:
         builder.fence(member_id, after=10).join(member_id.replace("#1", "#2"), after=10)
     assert (last(builder).kind, last(builder).sure) == ("rolling-restart", False)

@@ -31,8 +31,7 @@ def test_one_member_that_rejoins_again_and_again_is_named(reason: str) -> None:
     assert record.story.startswith(story)
 
 
-def test_alternating_members_are_a_storm_of_no_single_member() -> None:
-    builder = started()
+def test_alternating_members_are_a_storm_of_no_single_member(builder: DiffBuilder) -> None:
     for _ in range(4):
         for member_id in THREE_MEMBERS:
             rejoin(builder, member_id, "not provided")
@@ -41,8 +40,7 @@ def test_alternating_members_are_a_storm_of_no_single_member() -> None:
     assert record.story.startswith("Rebalanced 12 times in 1 minute without a membership change, ")
 
 
-def test_cooperative_rounds_without_an_end_are_a_storm() -> None:
-    builder = started()
+def test_cooperative_rounds_without_an_end_are_a_storm(builder: DiffBuilder) -> None:
     builder.assignor = "cooperative-sticky"
     builder.round("member.joined", joined=("d@h4#1",))
     for number in range(2, 21):
@@ -50,32 +48,28 @@ def test_cooperative_rounds_without_an_end_are_a_storm() -> None:
     assert (last(builder).kind, last(builder).status) == ("storm", "storming")
 
 
-def test_rounds_of_a_cooperative_rebalance_are_not_a_storm() -> None:
-    builder = started()
+def test_rounds_of_a_cooperative_rebalance_are_not_a_storm(builder: DiffBuilder) -> None:
     for number in (1, 2, 3):
         joined = ("d@h4#1",) if number == 1 else ()
         builder.round("member.joined", joined=joined, who=("d@h4#1",), number=number)
     assert (last(builder).kind, last(builder).status) == ("scale-out", "settled")
 
 
-def test_steps_of_one_epoch_are_not_a_storm() -> None:
-    builder = started()
+def test_steps_of_one_epoch_are_not_a_storm(builder: DiffBuilder) -> None:
     builder.protocol = "consumer"
     for number in range(1, 40):
         builder.round("topic.partitions_changed", number=number)
     assert last(builder).status == "settled"
 
 
-def test_new_topics_and_subscriptions_are_not_a_storm() -> None:
-    builder = started()
+def test_new_topics_and_subscriptions_are_not_a_storm(builder: DiffBuilder) -> None:
     for member_id in THREE_MEMBERS:
         builder.round("member.subscription_changed", who=(member_id,))
         builder.round("topic.partitions_changed")
     assert (last(builder).kind, last(builder).status) == ("subscription-change", "settled")
 
 
-def test_ever_changing_partition_counts_are_a_storm() -> None:
-    builder = started()
+def test_ever_changing_partition_counts_are_a_storm(builder: DiffBuilder) -> None:
     for _ in range(20):
         builder.round("topic.partitions_changed", after=5)
     assert last(builder).status == "storming"
@@ -132,8 +126,7 @@ def test_two_of_many_members_that_crash_in_turn_are_named() -> None:
     assert (record.kind, record.repeated) == ("storm", None)
 
 
-def test_all_members_that_crash_again_and_again_are_a_storm() -> None:
-    builder = started()
+def test_all_members_that_crash_again_and_again_are_a_storm(builder: DiffBuilder) -> None:
     for incarnation in range(1, 5):
         for member_id in THREE_MEMBERS:
             builder.fence(member_id.replace("#1", f"#{incarnation}"), after=5, reason="heartbeat expiration")
@@ -141,8 +134,7 @@ def test_all_members_that_crash_again_and_again_are_a_storm() -> None:
     assert [episode.kind for episode in episodes("g", builder.diffs)] == ["first-start", "storm"]
 
 
-def test_many_short_lived_members_are_a_storm() -> None:
-    builder = started()
+def test_many_short_lived_members_are_a_storm(builder: DiffBuilder) -> None:
     for number in range(8):
         builder.join(f"job-{number}@h{number}#1").leave(f"job-{number}@h{number}#1", after=10)
     record = last(builder)
@@ -169,16 +161,14 @@ def test_healthy_migration_is_not_a_storm(kind: str | None) -> None:
     assert (record.kind, record.status, record.repeated) == ("protocol-migration", "settled", None)
 
 
-def test_migration_with_two_restarts_is_one_episode() -> None:
-    builder = started()
+def test_migration_with_two_restarts_is_one_episode(builder: DiffBuilder) -> None:
     builder.protocol = "consumer"
     for incarnation in (1, 2):
         restart_one_by_one(builder, *(member_id.replace("#1", f"#{incarnation}") for member_id in THREE_MEMBERS))
     assert [episode.kind for episode in episodes("g", builder.diffs)] == ["first-start", "protocol-migration"]
 
 
-def test_crash_loop_in_a_migration_stays_a_migration() -> None:
-    builder = started()
+def test_crash_loop_in_a_migration_stays_a_migration(builder: DiffBuilder) -> None:
     builder.protocol = "consumer"
     for incarnation in range(1, 6):
         builder.fence(f"a@h1#{incarnation}", reason="session expired").join(f"a@h1#{incarnation + 1}")

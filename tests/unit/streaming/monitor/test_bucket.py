@@ -61,9 +61,8 @@ JOIN = b'{"groupId":"g","timestamp":1,"memberId":"c","topics":[]%s}'
     ids=lambda value: value.decode()[:24] if isinstance(value, bytes) else None,
 )
 def test_invalid_record_is_dead_lettered_and_changes_nothing(
-    invalid_record: Record, kind: bytes, message: bytes
+    bucket: Bucket, invalid_record: Record, kind: bytes, message: bytes
 ) -> None:
-    bucket = Bucket()
     (letter,) = process(bucket, [invalid_record], 0, SINKS)
     assert not bucket.changed
     assert (letter.topic, letter.key, letter.value) == ("dlt", invalid_record.key, invalid_record.value)
@@ -76,8 +75,7 @@ def test_invalid_record_is_dead_lettered_and_changes_nothing(
     assert headers[3:] == [("dlt_topic", b"m"), ("dlt_partition", b"2"), ("dlt_offset", b"7")]
 
 
-def test_batch_writes_only_the_last_assignment_of_a_group() -> None:
-    log = Log()
+def test_batch_writes_only_the_last_assignment_of_a_group(log: Log) -> None:
     writes = run(Bucket(), [log.topics(t=1), log.join("c1"), log.join("c2"), log.delete()])
     assert [(write.topic, write.value is None) for write in writes] == [*[("d", False)] * 3, ("a", True)]
 
@@ -131,8 +129,7 @@ def test_rejoined_member_is_timed_by_its_new_session() -> None:
     assert [fence.member_id for fence in written_fences(expire(bucket, 7000, SINKS))] == ["c1"]
 
 
-def test_fence_at_the_latest_timestamp_can_be_read() -> None:
-    log, bucket = Log(), Bucket()
+def test_fence_at_the_latest_timestamp_can_be_read(log: Log, bucket: Bucket) -> None:
     log.count = MAX_TIMESTAMP // 1000 - 3
     run(bucket, [log.topics(t=1), log.join("c1", session_timeout_ms=10_000), log.beat("c1")])
     (write,) = expire(Bucket(bucket.pack()), 10_000, SINKS)
@@ -167,9 +164,8 @@ def test_late_timer_expires_no_session() -> None:
     assert len(expire(second_bucket, 20_000, SINKS)) == 2  # the session timeout of exactly ten seconds is over
 
 
-def test_session_expiry_ignores_the_clocks_of_members() -> None:
+def test_session_expiry_ignores_the_clocks_of_members(log: Log, bucket: Bucket) -> None:
     """The hosts of two members are a day ahead and a day behind: only the arrival of heartbeats counts."""
-    log, bucket = Log(), Bucket()
     run(bucket, [log.topics(t=2), *(log.join(name, session_timeout_ms=10_000) for name in ("ahead", "behind"))])
     for now_ms in range(0, 60_000, 3_000):
         log.count = now_ms + 86_400
@@ -179,15 +175,13 @@ def test_session_expiry_ignores_the_clocks_of_members() -> None:
         assert expire(bucket, now_ms + 2_999, SINKS) == []
 
 
-def test_members_that_never_sent_a_heartbeat_are_not_timed() -> None:
-    log, bucket = Log(), Bucket()
+def test_members_that_never_sent_a_heartbeat_are_not_timed(log: Log, bucket: Bucket) -> None:
     run(bucket, [log.topics(t=1), log.join("c1", session_timeout_ms=10), log.beat("unknown")])
     bucket.pack()
     assert bucket.due == {}
 
 
-def test_retention_of_empty_groups_is_a_setting() -> None:
-    log, bucket = Log(), Bucket()
+def test_retention_of_empty_groups_is_a_setting(log: Log, bucket: Bucket) -> None:
     sinks = SINKS._replace(forget_after_ms=100)
     run(bucket, [log.topics(t=1), log.join("c1"), log.leave("c1")], now_ms=5, sinks=sinks)
     bucket.pack()
@@ -197,8 +191,7 @@ def test_retention_of_empty_groups_is_a_setting() -> None:
     assert bucket.due == {"g": 205}  # the timer's event is written again in case it is lost
 
 
-def test_a_group_that_stays_empty_is_forgotten_by_an_event() -> None:
-    log, bucket = Log(), Bucket()
+def test_a_group_that_stays_empty_is_forgotten_by_an_event(log: Log, bucket: Bucket) -> None:
     run(bucket, [log.topics(t=1), log.join("c1"), log.leave("c1")], now_ms=5)
     bucket.pack()
     assert bucket.due == {"g": 5 + FORGET_AFTER_MS}
@@ -211,8 +204,7 @@ def test_a_group_that_stays_empty_is_forgotten_by_an_event() -> None:
     assert len(Bucket(bucket.pack())) == 0
 
 
-def test_batch_without_changes_keeps_the_stored_bytes() -> None:
-    log, bucket = Log(), Bucket()
+def test_batch_without_changes_keeps_the_stored_bytes(log: Log, bucket: Bucket) -> None:
     join = log.join("c1")
     run(bucket, [log.topics(t=1), join])
     blob = bucket.pack()
@@ -236,8 +228,7 @@ def test_diff_of_exactly_the_topic_limit_is_written(limited: str, group: str) ->
     assert dict(letter.headers)["dlt_message"] == f"group {group[:100]!r}: {reason}".encode()
 
 
-def test_event_with_too_long_a_diff_is_refused_without_change() -> None:
-    log = Log()
+def test_event_with_too_long_a_diff_is_refused_without_change(log: Log) -> None:
     sinks = SINKS._replace(max_bytes={"d": 2000, "dlt": 1000})
     bucket = Bucket()
     (letter,) = run(bucket, [log.topics(t=2), log.join("c" * 1900)], sinks=sinks)
@@ -274,9 +265,8 @@ def log_with_leaves(log: Log, leaves: int) -> Iterator[Event]:
 
 
 @pytest.mark.parametrize("events", [rolling_join_events, join_and_leave_events, log_with_leaves])
-def test_stored_state_of_a_group_is_bounded(events: Callable[[Log, int], Iterator[Event]]) -> None:
+def test_stored_state_of_a_group_is_bounded(bucket: Bucket, events: Callable[[Log, int], Iterator[Event]]) -> None:
     """After MAX_APPLIED events, the stored state of a group does not grow any more."""
-    bucket = Bucket()
     log = list(events(Log(), 2 * MAX_FINGERPRINTS))
     sizes = []
     for half in log[: len(log) // 2], log[len(log) // 2 :]:
@@ -314,8 +304,7 @@ def test_repeated_events_do_not_grow_the_state(events: Callable[[Log, int], Iter
 
 
 @pytest.mark.parametrize("kind", sorted(RETIRED_TYPES))
-def test_records_of_retired_types_are_skipped(kind: str) -> None:
-    bucket = Bucket()
+def test_records_of_retired_types_are_skipped(bucket: Bucket, kind: str) -> None:
     records = [invalid(b"g", b'{"groupId":"g"}', header) for header in (kind.encode(), b"made.up", None)]
     assert [write.topic for write in process(bucket, records, 0, SINKS)] == [SINKS.dead_letters] * 2
     assert not bucket.changed

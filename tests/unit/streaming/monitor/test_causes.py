@@ -31,8 +31,7 @@ def changed(diff: Diff) -> dict[str, tuple[Partitions, Partitions, Partitions]]:
     return {name: (member.owned, member.revoked, member.assigned) for name, member in diff.members.items()}
 
 
-def test_owned_partitions_show_an_undelivered_generation() -> None:
-    log = Log()
+def test_owned_partitions_show_an_undelivered_generation(log: Log) -> None:
     whole = shares(c1=[0, 1, 2, 3])
     _, second, third, fourth = played(
         log.topics(t=4),
@@ -53,8 +52,7 @@ def test_owned_partitions_show_an_undelivered_generation() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["range", "roundrobin", "sticky", COOPERATIVE])
-def test_failed_append_undoes_the_generation_for_all_members(protocol: str) -> None:
-    log = Log()
+def test_failed_append_undoes_the_generation_for_all_members(log: Log, protocol: str) -> None:
     *_, diff = played(
         log.observe(1, shares(c1=[0, 1]), protocol=protocol),
         log.observe(2, shares(c1=[0], c2=[1]), protocol=protocol),
@@ -65,8 +63,7 @@ def test_failed_append_undoes_the_generation_for_all_members(protocol: str) -> N
     assert [item.kind for item in diff.cause.evidence].count(UNDELIVERED) == 1
 
 
-def test_a_failed_append_of_an_unseen_generation_undoes_nothing() -> None:
-    log = Log()
+def test_a_failed_append_of_an_unseen_generation_undoes_nothing(log: Log) -> None:
     *_, diff = played(
         log.observe(1, shares(c1=[0, 1])), log.observe(3, shares(c1=[0], c2=[1]), evidence=[FAILED_GENERATION])
     )
@@ -74,8 +71,7 @@ def test_a_failed_append_of_an_unseen_generation_undoes_nothing() -> None:
     assert changed(diff)["c1"] == ({"t": [0, 1]}, {"t": [1]}, {})
 
 
-def test_owned_partitions_skip_several_undelivered_generations() -> None:
-    log = Log()
+def test_owned_partitions_skip_several_undelivered_generations(log: Log) -> None:
     owned = shares(c1=[0, 1])
     rounds = played(
         log.observe(1, owned, protocol=COOPERATIVE),
@@ -86,9 +82,8 @@ def test_owned_partitions_skip_several_undelivered_generations() -> None:
     assert changed(rounds[-1])["c1"] == ({"t": [0, 1]}, {"t": [0]}, {})
 
 
-def test_departed_member_still_owns_its_undelivered_partition() -> None:
+def test_departed_member_still_owns_its_undelivered_partition(log: Log) -> None:
     """Generation 2 assigns partition 1 of the departed member c2 to c1, but c1 does not receive generation 2."""
-    log = Log()
     _, outputs = play(
         [
             log.observe(1, shares(c1=[0], c2=[1]), protocol=COOPERATIVE),
@@ -101,8 +96,7 @@ def test_departed_member_still_owns_its_undelivered_partition() -> None:
     assert assignments(outputs)[-1].assignment.members == shares(c1=[0, 1])
 
 
-def test_sticky_members_own_what_their_user_data_has() -> None:
-    log = Log()
+def test_sticky_members_own_what_their_user_data_has(log: Log) -> None:
     owned = shares(c1=[0, 1])
     *_, diff = played(
         log.observe(1, owned, protocol="sticky"),
@@ -123,9 +117,8 @@ def test_sticky_members_own_what_their_user_data_has() -> None:
     ],
 )
 def test_unrelated_owned_partitions_prove_no_undelivered_round(
-    protocol: str, owned: dict[str, list[int]], joined_at: int, instance: str | None
+    log: Log, protocol: str, owned: dict[str, list[int]], joined_at: int, instance: str | None
 ) -> None:
-    log = Log()
     instances = {"c1": instance} if instance else None
     declared = shares(**owned, c2=[1] if protocol == COOPERATIVE else [])
     after = shares(c1=[0], c2=[1])
@@ -137,9 +130,8 @@ def test_unrelated_owned_partitions_prove_no_undelivered_round(
     assert not diff.undelivered
 
 
-def test_member_after_partitions_lost_is_not_evidence() -> None:
+def test_member_after_partitions_lost_is_not_evidence(log: Log) -> None:
     """A client forgets its generation and its partitions after onPartitionsLost."""
-    log = Log()
     fields = {"protocol": COOPERATIVE, "owned": shares(c1=[0])}
     events = [log.observe(1, shares(c1=[0]), protocol=COOPERATIVE), log.observe(2, shares(c1=[0], c2=[1]), **fields)]
     lost = log.observe(3, shares(c1=[0], c2=[1]), **fields)
@@ -148,8 +140,7 @@ def test_member_after_partitions_lost_is_not_evidence() -> None:
     assert played(*events, kept)[-1].undelivered.evidence.member_ids == ["c2"]
 
 
-def test_a_restarted_static_member_received_its_generation() -> None:
-    log = Log()
+def test_a_restarted_static_member_received_its_generation(log: Log) -> None:
     fields = {"protocol": COOPERATIVE, "instances": {"c1": "i-1", "c9": "i-1"}}
     *_, diff = played(
         log.observe(1, shares(c1=[]), **fields),
@@ -159,8 +150,7 @@ def test_a_restarted_static_member_received_its_generation() -> None:
     assert not diff.undelivered
 
 
-def test_large_groups_list_members_that_were_corrected() -> None:
-    log = Log()
+def test_large_groups_list_members_that_were_corrected(log: Log) -> None:
     members = {f"c{number}": [number] for number in range(150)}
     undelivered_members = {**members, "c0": [], "c200": []}
     _, outputs = play(
@@ -176,8 +166,7 @@ def test_large_groups_list_members_that_were_corrected() -> None:
     assert partitions_after(diff)["c0"] == {"t": [0]}
 
 
-def test_partitions_moved_by_undelivered_generation_move_once() -> None:
-    log = Log()
+def test_partitions_moved_by_undelivered_generation_move_once(log: Log) -> None:
     tracked = TrackedGroup()
     for event in (
         log.observe(1, shares(c1=[0, 1], c2=[])),

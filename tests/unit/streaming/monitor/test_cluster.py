@@ -34,13 +34,17 @@ class Cluster:
         return written_incidents(writes)
 
 
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
 def change(kind: str, subject: str, at: int, **pauses: Any) -> ClusterChange:
     pauses_of_groups = GroupPauses(**pauses) if pauses else UNSET
     return ClusterChange(kind, subject, OPENED_MS + at, GROUPS, pauses_of_groups)  # type: ignore[arg-type]
 
 
-def test_broker_is_away_until_it_returns() -> None:
-    cluster = Cluster()
+def test_broker_is_away_until_it_returns(cluster: Cluster) -> None:
     (opened,) = cluster.apply(0, [2, 3], change("broker-restart", "broker 1", 0))
     assert (opened.group_id, opened.scope, opened.groups) == (CLUSTER, "cluster", GROUPS)
     assert (opened.kind, opened.status) == ("broker-restart", "open")
@@ -51,15 +55,13 @@ def test_broker_is_away_until_it_returns() -> None:
     assert closed.story == "Broker 1 away: coordinator of 2 groups (from 2023-11-14 22:13 to 2023-11-14 22:14 UTC)."
 
 
-def test_two_brokers_are_two_incidents() -> None:
-    cluster = Cluster()
+def test_two_brokers_are_two_incidents(cluster: Cluster) -> None:
     both = cluster.apply(0, [3], change("broker-restart", "broker 1", 0), change("broker-restart", "broker 2", 0))
     assert [(incident.incident, incident.status) for incident in both] == [(1, "open"), (2, "open")]
     assert [(incident.incident, incident.status) for incident in cluster.apply(1000, [2, 3])] == [(2, "closed")]
 
 
-def test_a_broker_that_flaps_is_one_incident() -> None:
-    cluster = Cluster()
+def test_a_broker_that_flaps_is_one_incident(cluster: Cluster) -> None:
     for at in (0, 60_000):
         (opened,) = cluster.apply(at, [2], change("broker-restart", "broker 1", at))
         cluster.apply(at + 1000, [1, 2])
@@ -83,8 +85,7 @@ def test_topic_change_opens_and_closes_an_incident_at_once(kind: str, subject: s
     assert incident.story.startswith(f"{story} (from ")
 
 
-def test_pauses_join_the_open_incident() -> None:
-    cluster = Cluster()
+def test_pauses_join_the_open_incident(cluster: Cluster) -> None:
     cluster.apply(0, [2], change("broker-restart", "broker 1", 0))
     limits = {"orders": (31_000, 39_000), "pay": (30_500, 31_000)}
     pauses = {"groups": limits, "rebalanced": ["pay"], "more": 3, "unknown": 2}
@@ -97,8 +98,7 @@ def test_pauses_join_the_open_incident() -> None:
     assert (closed.pauses, closed.story.startswith(f"{what} (from ")) == (joined.pauses, True)
 
 
-def test_pauses_join_the_closed_incident() -> None:
-    cluster = Cluster()
+def test_pauses_join_the_closed_incident(cluster: Cluster) -> None:
     cluster.apply(0, [1, 2], change("coordinator-moved", "broker 1 to broker 2", 0))
     late = change("coordinator-moved", "broker 1 to broker 2", 0, groups={"pay": (600, 900)})
     (joined,) = cluster.apply(5000, [1, 2], late)
@@ -106,8 +106,7 @@ def test_pauses_join_the_closed_incident() -> None:
     assert "; commits of 1 paused 600 ms to 900 ms, 0 rebalanced (from " in joined.story
 
 
-def test_pauses_of_the_latest_broker_restart_are_shown() -> None:
-    cluster = Cluster()
+def test_pauses_of_the_latest_broker_restart_are_shown(cluster: Cluster) -> None:
     cluster.apply(0, [2], change("broker-restart", "broker 1", 0))
     cluster.apply(1000, [1, 2], change("broker-restart", "broker 1", 0, groups={"pay": (9000, 9100)}))
     (again,) = cluster.apply(30_000, [2], change("broker-restart", "broker 1", 30_000))
@@ -116,16 +115,14 @@ def test_pauses_of_the_latest_broker_restart_are_shown() -> None:
     assert "; no pause of commits seen, 0 rebalanced, 2 unknown (since " in joined.story
 
 
-def test_pauses_of_an_unknown_or_older_incident_change_nothing() -> None:
-    cluster = Cluster()
+def test_pauses_of_an_unknown_or_older_incident_change_nothing(cluster: Cluster) -> None:
     late = change("broker-restart", "broker 1", 0, groups={"pay": (9000, 9100)})
     assert cluster.apply(1000, [2], late) == []
     cluster.apply(70_000, [2], change("broker-restart", "broker 1", 70_000))
     assert cluster.apply(71_000, [2], late) == []
 
 
-def test_a_repeated_event_changes_nothing() -> None:
-    cluster = Cluster()
+def test_a_repeated_event_changes_nothing(cluster: Cluster) -> None:
     cluster.apply(0, [2], change("broker-restart", "broker 1", 0), event_id="x")
     cluster.apply(1000, [1, 2])
     assert cluster.apply(0, [2], change("broker-restart", "broker 1", 0), event_id="x") == []

@@ -20,8 +20,7 @@ from tests.support.histories import Log, assignments, change, check_diff_algebra
 COOPERATIVE = {"assignors": ["cooperative-sticky"]}
 
 
-def test_each_event_of_an_eager_group_is_one_round() -> None:
-    log = Log()
+def test_each_event_of_an_eager_group_is_one_round(log: Log) -> None:
     events = [log.topics(t=3), log.join("c1"), log.join("c2"), log.leave("c2", reason="closed"), log.leave("c1")]
     state, outputs = play(events)
     first, joined, left, empty = diffs(outputs)
@@ -46,9 +45,8 @@ def test_each_event_of_an_eager_group_is_one_round() -> None:
     assert [diff.moved for diff in diffs(play([log.join("c1")], state)[1])] == [0]
 
 
-def test_cooperative_rounds_follow_until_none_revokes() -> None:
+def test_cooperative_rounds_follow_until_none_revokes(log: Log) -> None:
     """The published walkthrough: c3 joins two members, each of which owns three partitions of topic p."""
-    log = Log()
     events = [log.topics(p=6), log.join("c1", "p", **COOPERATIVE), log.join("c2", "p", **COOPERATIVE)]
     state, _ = play(events)
     _, outputs = play([log.join("c3", "p", **COOPERATIVE)], state)
@@ -72,16 +70,14 @@ def test_eager_client_with_cooperative_sticky_gives_up_all() -> None:
     assert diffs(outputs)[-1].unassigned == {}
 
 
-def test_cooperative_unsubscribe_causes_no_second_round() -> None:
-    log = Log()
+def test_cooperative_unsubscribe_causes_no_second_round(log: Log) -> None:
     state, _ = play([log.topics(a=1, b=1), log.join("c1", "a", "b", **COOPERATIVE)])
     _, outputs = play([log.subscribe("c1", "a")], state)
     (only_diff,) = diffs(outputs)
     assert only_diff.members == {"c1": change(owned={"a": [0], "b": [0]}, revoked={"b": [0]}, kept={"a": [0]})}
 
 
-def test_kip_848_revokes_before_it_assigns_within_one_epoch() -> None:
-    log = Log()
+def test_kip_848_revokes_before_it_assigns_within_one_epoch(log: Log) -> None:
     consumer = {"group_protocol": "consumer"}
     state, _ = play([log.topics(t=4), log.join("c1", **consumer)])
     _, outputs = play([log.join("c2", **consumer)], state)
@@ -94,8 +90,7 @@ def test_kip_848_revokes_before_it_assigns_within_one_epoch() -> None:
     assert second.moved == 2
 
 
-def test_kip_848_assigns_a_leavers_partitions_at_once() -> None:
-    log = Log()
+def test_kip_848_assigns_a_leavers_partitions_at_once(log: Log) -> None:
     consumer = {"group_protocol": "consumer", "assignors": ["range"]}
     state, _ = play([log.topics(t=4), log.join("c1", **consumer), log.join("c2", **consumer)])
     _, outputs = play([log.leave("c1")], state)
@@ -104,8 +99,7 @@ def test_kip_848_assigns_a_leavers_partitions_at_once() -> None:
     assert partitions_after(only_diff) == {"c2": {"t": [0, 1, 2, 3]}, "c1": {}}
 
 
-def test_consumer_members_convert_a_classic_group_and_back() -> None:
-    log = Log()
+def test_consumer_members_convert_a_classic_group_and_back(log: Log) -> None:
     joins = [log.topics(t=4), log.join("c1"), log.join("c2", group_protocol="consumer")]
     _, outputs = play([*joins, log.leave("c2")])
     assert [(diff.protocol, diff.assignor, diff.generation, diff.group_epoch) for diff in diffs(outputs)] == [
@@ -125,36 +119,31 @@ def test_consumer_members_convert_a_classic_group_and_back() -> None:
         ([["sticky", "range"], ["range"], []], "range"),
     ],
 )
-def test_assignor_is_chosen_by_the_votes_of_the_members(lists: list[list[str]], chosen: str) -> None:
-    log = Log()
+def test_assignor_is_chosen_by_the_votes_of_the_members(log: Log, lists: list[list[str]], chosen: str) -> None:
     events = [log.join(f"c{position}", assignors=names) for position, names in enumerate(lists)]
     assert diffs(play([log.topics(t=1), *events])[1])[-1].assignor == chosen
 
 
-def test_member_without_common_assignor_is_refused() -> None:
-    log = Log()
+def test_member_without_common_assignor_is_refused(log: Log) -> None:
     state, _ = play([log.topics(t=1), log.join("c1", assignors=["range"])])
     with pytest.raises(InconsistentGroupProtocol, match=r"c1: range; c2: sticky"):
         apply(state, log.join("c2", assignors=["sticky"]))
 
 
-def test_a_repeated_join_with_the_same_metadata_changes_nothing() -> None:
-    log = Log()
+def test_a_repeated_join_with_the_same_metadata_changes_nothing(log: Log) -> None:
     state, _ = play([log.topics(a=1, b=1), log.join("c1", "a", "b", rack_id="r", assignors=["range"])])
     _, outputs = play([log.join("c1", "b", "a", rack_id="r", assignors=["range"], generation=9)], state)
     assert outputs == []
 
 
 @pytest.mark.parametrize("fields", [{"rack_id": "r2"}, {"assignors": ["roundrobin"]}])
-def test_a_join_with_other_metadata_is_a_rebalance(fields: dict[str, object]) -> None:
-    log = Log()
+def test_a_join_with_other_metadata_is_a_rebalance(log: Log, fields: dict[str, object]) -> None:
     state, _ = play([log.topics(t=1), log.join("c1")])
     (only_diff,) = diffs(play([log.join("c1", **fields)], state)[1])
     assert only_diff.cause.kind == "member.joined"
 
 
-def test_static_member_returns_under_new_id_without_rebalance() -> None:
-    log = Log()
+def test_static_member_returns_under_new_id_without_rebalance(log: Log) -> None:
     state, _ = play([log.topics(t=2), log.join("a-1", group_instance_id="a"), log.join("c")])
     state, outputs = play([log.join("a-2", group_instance_id="a")], state)
     assert diffs(outputs) == []
@@ -167,8 +156,7 @@ def test_static_member_returns_under_new_id_without_rebalance() -> None:
     )
 
 
-def test_static_member_with_other_topics_rebalances() -> None:
-    log = Log()
+def test_static_member_with_other_topics_rebalances(log: Log) -> None:
     state, _ = play([log.topics(t=2, u=1), log.join("a-1", group_instance_id="a")])
     _, outputs = play([log.join("a-2", "t", "u", group_instance_id="a")], state)
     (only_diff,) = diffs(outputs)
@@ -177,15 +165,13 @@ def test_static_member_with_other_topics_rebalances() -> None:
     }
 
 
-def test_a_static_member_leaves_by_its_instance_id() -> None:
-    log = Log()
+def test_a_static_member_leaves_by_its_instance_id(log: Log) -> None:
     state, _ = play([log.topics(t=1), log.join("a-1", group_instance_id="a")])
     _, outputs = play([log.leave("unknown", group_instance_id="a")], state)
     assert diffs(outputs)[0].cause.member_ids == ["a-1"]
 
 
-def test_claims_of_a_new_member_exclude_owned_partitions() -> None:
-    log = Log()
+def test_claims_of_a_new_member_exclude_owned_partitions(log: Log) -> None:
     state, _ = play([log.topics(t=3), log.join("c1", owned={"t": [0, 1]}, generation=4)])
     _, outputs = play([log.join("c2", owned={"t": [1, 2]}, generation=4)], state)
     (only_diff,) = diffs(outputs)
@@ -194,16 +180,14 @@ def test_claims_of_a_new_member_exclude_owned_partitions() -> None:
     assert only_diff.members["c2"] == change(assigned={"t": [2]})
 
 
-def test_joining_member_keeps_the_partitions_that_it_declares() -> None:
-    log = Log()
+def test_joining_member_keeps_the_partitions_that_it_declares(log: Log) -> None:
     _, outputs = play([log.topics(t=2), log.join("c1", assignors=["sticky"], owned={"t": [1]}, generation=7)])
     (only_diff,) = diffs(outputs)
     assert only_diff.generation == 8
     assert only_diff.members == {"c1": change(owned={"t": [1]}, assigned={"t": [0]}, kept={"t": [1]})}
 
 
-def test_changed_partition_counts_give_rounds() -> None:
-    log = Log()
+def test_changed_partition_counts_give_rounds(log: Log) -> None:
     state, _ = play([log.topics(t=1), log.join("c1"), log.join("c2")])
     state, grown = play([log.topics(t=4, other=9)], state)
     (diff,) = diffs(grown)
@@ -229,8 +213,7 @@ def test_changed_partition_counts_give_rounds() -> None:
         {"group_protocol": "consumer", "assignors": ["range"]},
     ],
 )
-def test_topic_recreated_smaller_takes_partitions_from_owners(fields: dict[str, object]) -> None:
-    log = Log()
+def test_topic_recreated_smaller_takes_partitions_from_owners(log: Log, fields: dict[str, object]) -> None:
     state, _ = play([log.topics(t=6), log.join("c1", **fields), log.join("c2", **fields)])
     state, outputs = play([log.topics(t=2)], state)
     after = partitions_after(diffs(outputs)[-1])
@@ -244,8 +227,7 @@ def test_topic_recreated_smaller_takes_partitions_from_owners(fields: dict[str, 
         check_diff_algebra(diff)
 
 
-def test_event_without_a_change_gives_no_diff() -> None:
-    log = Log()
+def test_event_without_a_change_gives_no_diff(log: Log) -> None:
     state, _ = play([log.topics(t=1), log.join("c1")])
     events = [
         log.topics(t=1),
@@ -263,8 +245,7 @@ def test_event_without_a_change_gives_no_diff() -> None:
     assert (after.members, after.generation) == (state.members, state.generation)
 
 
-def test_backward_timestamps_have_no_effect() -> None:
-    log = Log()
+def test_backward_timestamps_have_no_effect(log: Log) -> None:
     events = [log.topics(t=2), log.join("c1"), log.join("c2")]
     log.count = 0
     late = log.leave("c1")
@@ -272,8 +253,7 @@ def test_backward_timestamps_have_no_effect() -> None:
     assert [diff.timestamp for diff in diffs(outputs)] == [2000, 3000, 1000]
 
 
-def test_deleted_group_loses_its_partitions_and_starts_over() -> None:
-    log = Log()
+def test_deleted_group_loses_its_partitions_and_starts_over(log: Log) -> None:
     join = log.join("c1")
     state, _ = play([log.topics(t=1), join])
     state, outputs = play([log.delete(reason="expired")], state)
@@ -291,8 +271,7 @@ def test_deleting_an_unknown_group_writes_a_tombstone_only() -> None:
     assert [type(output).__name__ for output in outputs] == ["AssignmentOutput"]
 
 
-def test_forgotten_group_has_no_state_unless_a_member_rejoined() -> None:
-    log = Log()
+def test_forgotten_group_has_no_state_unless_a_member_rejoined(log: Log) -> None:
     state, _ = play([log.topics(t=1), log.join("c1")])
     assert play([log.delete(forget=True)], state)[1] == []
     empty, _ = play([log.leave("c1")], state)
@@ -300,8 +279,7 @@ def test_forgotten_group_has_no_state_unless_a_member_rejoined() -> None:
 
 
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
-def test_generations_start_over_past_kafkas_int32(assignor: str) -> None:
-    log = Log()
+def test_generations_start_over_past_kafkas_int32(log: Log, assignor: str) -> None:
     events = [
         log.topics(t=2),
         log.join("c1", assignors=[assignor], generation=MAX_INT32 - 1),
@@ -312,8 +290,7 @@ def test_generations_start_over_past_kafkas_int32(assignor: str) -> None:
     assert numbers == [MAX_INT32, *([1, 2, 3] if assignor == "cooperative-sticky" else [1, 2])]
 
 
-def test_more_partitions_than_clusters_hold_are_refused() -> None:
-    log = Log()
+def test_more_partitions_than_clusters_hold_are_refused(log: Log) -> None:
     state, _ = play([log.topics(t=MAX_PARTITIONS)])
     with pytest.raises(ContradictoryTopic, match="topics: 2000001 partitions"):
         apply(state, log.topics(u=1))
@@ -322,8 +299,7 @@ def test_more_partitions_than_clusters_hold_are_refused() -> None:
 @pytest.mark.parametrize(
     ("to", "rounds"), [(["a", "b"], 0), (["b", "a"], 0), (["a", "b", "c"], 1), (["a"], 1), (["c"], 1), ([], 1)]
 )
-def test_different_topics_are_another_subscription(to: list[str], rounds: int) -> None:
-    log = Log()
+def test_different_topics_are_another_subscription(log: Log, to: list[str], rounds: int) -> None:
     state, _ = play([log.topics(a=1, b=1, c=1), log.join("c1", "a", "b")])
     assert len(diffs(play([log.event(SubscriptionChanged, member_id="c1", topics=to)], state)[1])) == rounds
     state, outputs = play([log.event(MemberJoined, member_id="c1", topics=to)], state)
@@ -331,8 +307,7 @@ def test_different_topics_are_another_subscription(to: list[str], rounds: int) -
 
 
 @pytest.mark.parametrize(("count", "refused"), [(1, True), (2, False), (3, True)])
-def test_topic_has_racks_for_all_partitions_or_none(count: int, refused: bool) -> None:
-    log = Log()
+def test_topic_has_racks_for_all_partitions_or_none(log: Log, count: int, refused: bool) -> None:
     event = log.event(PartitionsChanged, topics={"t": TopicMetadata(partitions=2, racks=[["r"]] * count)})
     if refused:
         with pytest.raises(BadInput, match=r"topics\.t\.racks"):

@@ -27,8 +27,7 @@ def apply_timers(bucket: Bucket, now_ms: int) -> list[OutputRecord]:
     return expire(bucket, now_ms, SINKS)
 
 
-def test_batch_writes_the_last_record_of_each_episode() -> None:
-    log, bucket = Log(), Bucket()
+def test_batch_writes_the_last_record_of_each_episode(log: Log, bucket: Bucket) -> None:
     events = [log.topics(t=3), log.join("c1"), log.join("c2")]
     log.count += 10
     writes = run(bucket, [*events, log.join("c3"), log.join("c4")])
@@ -61,8 +60,7 @@ def test_episode_record_ids_depend_on_event_and_group() -> None:
     assert len({*ids(Log()), *ids(Log("h"))}) == 4
 
 
-def test_timer_reports_quiet_and_closes_the_episode() -> None:
-    log, bucket = Log(), Bucket()
+def test_timer_reports_quiet_and_closes_the_episode(log: Log, bucket: Bucket) -> None:
     run(bucket, [log.topics(t=3), log.join("c1")], now_ms=100)
     assert bucket.get("g").quiet_at == 100 + QUIET_MS
     assert apply_timers(bucket, 99 + QUIET_MS) == []
@@ -79,16 +77,14 @@ def test_timer_reports_quiet_and_closes_the_episode() -> None:
     assert run(bucket, [event]) == []
 
 
-def test_unread_timer_event_is_written_again_with_its_id() -> None:
-    log, bucket = Log(), Bucket()
+def test_unread_timer_event_is_written_again_with_its_id(log: Log, bucket: Bucket) -> None:
     run(bucket, [log.topics(t=3), log.join("c1")])
     (first,) = apply_timers(bucket, QUIET_MS)
     assert apply_timers(bucket, 2 * QUIET_MS - 1) == []
     assert apply_timers(bucket, 2 * QUIET_MS) == [first]
 
 
-def test_quiet_report_older_than_the_last_round_is_ignored() -> None:
-    log, bucket = Log(), Bucket()
+def test_quiet_report_older_than_the_last_round_is_ignored(log: Log, bucket: Bucket) -> None:
     run(bucket, [log.topics(t=3), log.join("c1")])
     (write,) = apply_timers(bucket, QUIET_MS)
     (episode,) = written_episodes(run(bucket, [log.join("c2"), written_event(write)]))
@@ -96,8 +92,7 @@ def test_quiet_report_older_than_the_last_round_is_ignored() -> None:
     assert bucket.get("g").quiet_at == QUIET_MS
 
 
-def test_static_member_return_gives_an_episode_and_no_diff() -> None:
-    log, bucket = Log(), Bucket()
+def test_static_member_return_gives_an_episode_and_no_diff(log: Log, bucket: Bucket) -> None:
     run(bucket, [log.topics(t=3), log.join("c1", group_instance_id="i"), log.join("c2")])
     log.count += 10
     writes = run(bucket, [log.join("c9", group_instance_id="i")])
@@ -107,8 +102,7 @@ def test_static_member_return_gives_an_episode_and_no_diff() -> None:
     assert [write.topic for write in writes] == ["a", "e", "e"]
 
 
-def test_disabled_episodes_write_and_store_nothing() -> None:
-    log, bucket = Log(), Bucket()
+def test_disabled_episodes_write_and_store_nothing(log: Log, bucket: Bucket) -> None:
     sinks = SINKS._replace(episodes=None)
     writes = run(bucket, [log.topics(t=3), log.join("c1")], sinks=sinks)
     assert [write.topic for write in writes] == ["d", "a"]
@@ -118,8 +112,7 @@ def test_disabled_episodes_write_and_store_nothing() -> None:
     assert run(bucket, [quiet], sinks=sinks) == []
 
 
-def test_disabling_episodes_drops_their_state() -> None:
-    log, bucket = Log(), Bucket()
+def test_disabling_episodes_drops_their_state(log: Log, bucket: Bucket) -> None:
     run(bucket, [log.topics(t=3), log.join("c1")])
     bucket.pack()
     assert expire(bucket, QUIET_MS, SINKS._replace(episodes=None)) == []
@@ -128,8 +121,7 @@ def test_disabling_episodes_drops_their_state() -> None:
     assert bucket.due == {}
 
 
-def test_too_long_episode_is_written_without_details() -> None:
-    log = Log()
+def test_too_long_episode_is_written_without_details(log: Log) -> None:
     joins = [log.join(f"{number:0200}") for number in range(MAX_LISTED_MEMBERS)]
     writes = run(Bucket(), [log.topics(t=3), *joins], sinks=SINKS._replace(max_bytes={"e": 60_000}))
     (episode,) = written_episodes(writes)
@@ -224,8 +216,7 @@ def snapshot_event(log: Log, epoch: int, state: str, **members: dict[str, Any]) 
     )
 
 
-def test_member_holding_up_its_group_is_named_until_it_yields() -> None:
-    log, bucket = Log(), Bucket()
+def test_member_holding_up_its_group_is_named_until_it_yields(log: Log, bucket: Bucket) -> None:
     share_of_c2 = {"has": [], "to": [1]}
     run(bucket, [log.topics(t=2), snapshot_event(log, 2, "Stable", c1={"has": [0, 1]})])
     behind = {"c1": {"has": [0], "revokes": [1], "at": 2}, "c2": share_of_c2}
@@ -246,8 +237,7 @@ def test_member_holding_up_its_group_is_named_until_it_yields() -> None:
     assert state.wait_durations_ms == (episode.updated_at - since,)
 
 
-def test_ignored_snapshot_does_not_change_awaited_members() -> None:
-    log, bucket = Log(), Bucket()
+def test_ignored_snapshot_does_not_change_awaited_members(log: Log, bucket: Bucket) -> None:
     waiting = snapshot_event(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2})
     run(bucket, [log.topics(t=2), waiting])
     assert written_episodes(run(bucket, [snapshot_event(log, 2, "Stable", c1={"has": [0]})])) == []
@@ -258,8 +248,7 @@ def test_ignored_snapshot_does_not_change_awaited_members() -> None:
     assert written_episodes(run(bucket, [polled])) == []
 
 
-def test_returned_static_member_is_not_counted_as_gone() -> None:
-    log, bucket = Log(), Bucket()
+def test_returned_static_member_is_not_counted_as_gone(log: Log, bucket: Bucket) -> None:
     first = log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}}, instances={"c1": "i"})
     run(bucket, [log.topics(t=2), first])
     log.count += 10
@@ -275,16 +264,14 @@ def test_leave_event_of_a_derived_group_proves_a_scale_in(reason: str | None) ->
     assert (episode.kind, episode.sure, episode.members.left) == ("scale-in", True, ["pay-3-0"])
 
 
-def test_missing_member_of_an_observed_group_proves_nothing() -> None:
-    log, bucket = Log(), Bucket()
+def test_missing_member_of_an_observed_group_proves_nothing(log: Log, bucket: Bucket) -> None:
     run(bucket, [log.topics(t=2), log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}})])
     log.count += 10
     (_, episode) = written_episodes(run(bucket, [log.observe(2, {"c2": {"t": [0, 1]}})]))
     assert (episode.kind, episode.sure, episode.members.gone) == ("unknown", False, ["c1"])
 
 
-def test_added_grown_or_deleted_topic_gives_its_episode_kind() -> None:
-    log, bucket = Log(), Bucket()
+def test_added_grown_or_deleted_topic_gives_its_episode_kind(log: Log, bucket: Bucket) -> None:
     run(bucket, [log.topics(t=2), log.join("c1", "t", "u"), log.join("c2", "t", "u")])
     kinds = []
     for counts in ({"u": 2}, {"u": 4}, {"u": 0}):
@@ -295,8 +282,9 @@ def test_added_grown_or_deleted_topic_gives_its_episode_kind() -> None:
 
 @pytest.mark.parametrize("lost", [("cd",), ("c", "d")])
 @pytest.mark.parametrize(("rack", "kind"), [("r2", "zone-lost"), ("r1", "crash")])
-def test_loss_of_all_members_in_a_rack_is_a_zone_loss(rack: str, kind: str, lost: tuple[str, ...]) -> None:
-    log, bucket = Log(), Bucket()
+def test_loss_of_all_members_in_a_rack_is_a_zone_loss(
+    log: Log, bucket: Bucket, rack: str, kind: str, lost: tuple[str, ...]
+) -> None:
     racks = {"a": "r1", "b": "r1", "c": "r2", "d": rack}
 
     def view(generation: int, members: str, gone: str = "") -> Event:

@@ -42,8 +42,7 @@ def second(*members: ObservedMember, assignor: str = "range", t: int = 4, **more
     return verdicts(log.topics(t=t), first, view(log, 5, list(members), assignor, **more))[-1]
 
 
-def test_first_snapshot_is_not_compared_with_the_assignor() -> None:
-    log = Log()
+def test_first_snapshot_is_not_compared_with_the_assignor(log: Log) -> None:
     assert verdicts(log.topics(t=4), view(log, 4, [member("a", {"t": [3]})], "range")) == [UNSET]
 
 
@@ -99,8 +98,7 @@ def test_partition_number_beyond_the_topic_is_a_difference() -> None:
     assert (verdict.verdict, verdict.extra) == ("different", {"a": {"t": [2_000_000_000]}})
 
 
-def test_large_rounds_are_not_compared_nor_any_when_disabled() -> None:
-    log = Log()
+def test_large_rounds_are_not_compared_nor_any_when_disabled(log: Log) -> None:
     events = [
         log.topics(t=4),
         view(log, 1, [member("a", {"t": [0, 1, 2, 3]})], "range"),
@@ -159,8 +157,7 @@ class TestOtherClients:
         members = [member(name, {"t": share}) for name, share in zip("ab", shares, strict=True)]
         assert second(*members, assignor=name, t=5).verdict == "different"
 
-    def test_each_topic_is_compared_separately(self) -> None:
-        log = Log()
+    def test_each_topic_is_compared_separately(self, log: Log) -> None:
         first = view(log, 4, [member("a", {"t": [0, 1, 2], "u": [0, 1, 2]}, topics=["t", "u"])], "roundrobin")
         both = [
             member("a", {"t": [0, 2], "u": [0, 2]}, topics=["t", "u"]),
@@ -203,8 +200,7 @@ class TestConsumerProtocol:
         first = epoch(log, 1, at("a", 1, WHOLE, WHOLE), protocol=assignor)
         return verdicts(log.event(PartitionsChanged, topics=topics), first, *later)
 
-    def test_epoch_is_compared_once_not_at_each_step(self) -> None:
-        log = Log()
+    def test_epoch_is_compared_once_not_at_each_step(self, log: Log) -> None:
         verdicts = self.verdicts(
             log,
             epoch(log, 2, at("a", 1, WHOLE, [0, 1]), at("b", 2, [], [2, 3])),
@@ -213,22 +209,19 @@ class TestConsumerProtocol:
         assert verdicts == [UNSET, EQUAL_VERDICT, UNSET]
 
     @pytest.mark.parametrize(("a", "b", "verdict"), [([0, 1], [2, 3], "equal"), ([], [0, 1, 2, 3], "different")])
-    def test_missing_assignor_name_means_the_default(self, a: list[int], b: list[int], verdict: str) -> None:
-        log = Log()
+    def test_missing_assignor_name_means_the_default(self, log: Log, a: list[int], b: list[int], verdict: str) -> None:
         second_epoch = epoch(log, 2, at("a", 1, WHOLE, a), at("b", 2, [], b), protocol=None)
         result = self.verdicts(log, second_epoch, assignor=None)[-1]
         assert result.verdict == verdict
         assert "no member names an assignor: uniform is assumed, the broker's default" in result.why
 
-    def test_topic_without_a_known_id_prevents_the_check(self) -> None:
-        log = Log()
+    def test_topic_without_a_known_id_prevents_the_check(self, log: Log) -> None:
         target = {"t": WHOLE, "new": [0]}
         moved = member("a", {"t": WHOLE}, topics=["t", "new"], target=target, member_epoch=1)
         first, second = self.verdicts(log, epoch(log, 2, moved))
         assert (first, second.verdict) == (UNSET, "unknown")
 
-    def test_coordinator_with_another_assignment_is_reported(self) -> None:
-        log = Log()
+    def test_coordinator_with_another_assignment_is_reported(self, log: Log) -> None:
         moved = epoch(log, 2, at("a", 1, WHOLE, []), at("b", 2, [], WHOLE))
         assert self.verdicts(log, moved)[1].verdict == "different"
 
@@ -241,8 +234,7 @@ class TestConsumerProtocol:
         why = "the previous target is unknown: a had not reached it"
         assert self.verdicts(log, later)[-1] == Expected(verdict="unknown", why=why)
 
-    def test_late_target_is_compared_when_members_change(self) -> None:
-        log = Log()
+    def test_late_target_is_compared_when_members_change(self, log: Log) -> None:
         revoking = at("a", 1, [0, 1], [0, 1], pending_revocation={"t": [2, 3]})
         verdicts = self.verdicts(
             log,

@@ -49,8 +49,7 @@ def rounds(outputs: list[Output]) -> list[tuple[int | None, int, str, Holding, i
 
 
 class TestConnect:
-    def test_worker_join_gives_two_generations_with_one_cause(self) -> None:
-        log = Log()
+    def test_worker_join_gives_two_generations_with_one_cause(self, log: Log) -> None:
         events = [
             workers(log, 3, {"w1": {"snk": [-1, 0, 1, 2, 3]}}),
             workers(log, 4, {"w1": {"snk": [-1, 2, 3]}, "w2": {}}, revoked={"w1": {"snk": [0, 1]}}),
@@ -78,8 +77,7 @@ class TestConnect:
         assert (latest.kind, latest.standby, latest.members["w1"]) == ("connect", UNSET, {"snk": [-1, 2, 3]})
         assert state.last_owners == {}
 
-    def test_lost_tasks_wait_for_their_worker_then_move(self) -> None:
-        log = Log()
+    def test_lost_tasks_wait_for_their_worker_then_move(self, log: Log) -> None:
         events = [
             workers(log, 5, {"w1": {"snk": [-1, 0]}, "w2": {"snk": [1, 2]}}),
             workers(log, 6, {"w1": {"snk": [-1, 0]}}, delay_ms=15_000),
@@ -89,8 +87,7 @@ class TestConnect:
         assert rounds(outputs)[1:] == [(6, 1, "member.left", {"snk": [1, 2]}, 0), (7, 2, "member.left", {}, 2)]
         assert [diff.delay_ms for diff in diffs(outputs)] == [UNSET, 15_000, UNSET]
 
-    def test_returning_worker_gets_its_tasks_after_the_delay(self) -> None:
-        log = Log()
+    def test_returning_worker_gets_its_tasks_after_the_delay(self, log: Log) -> None:
         events = [
             workers(log, 5, {"w1": {"snk": [-1, 0]}, "w2": {"snk": [1, 2]}}),
             workers(log, 6, {"w1": {"snk": [-1, 0]}}, delay_ms=15_000),
@@ -103,8 +100,7 @@ class TestConnect:
             (8, 2, "member.joined", {}, 2),
         ]
 
-    def test_tasks_of_a_connector_that_is_deleted_are_forgotten(self) -> None:
-        log = Log()
+    def test_tasks_of_a_connector_that_is_deleted_are_forgotten(self, log: Log) -> None:
         events = [
             workers(log, 5, {"w1": {"snk": [-1, 0], "src": [-1]}}),
             workers(log, 6, {"w1": {"src": [-1]}}, revoked={"w1": {"snk": [-1, 0]}}),
@@ -115,8 +111,7 @@ class TestConnect:
         assert [(entry[1], entry[3]) for entry in rounds(outputs)] == [(1, {}), (1, {"snk": [-1, 0]}), (2, {}), (1, {})]
         assert state.last_owners == {}
 
-    def test_each_eager_connect_generation_is_a_first_round(self) -> None:
-        log = Log()
+    def test_each_eager_connect_generation_is_a_first_round(self, log: Log) -> None:
         events = [
             workers(log, 1, {"w1": {"snk": [-1, 0]}}, protocol="default"),
             workers(log, 2, {"w1": {"snk": [-1]}, "w2": {"snk": [0]}}, protocol="default"),
@@ -132,8 +127,7 @@ class TestConnect:
         (diff,) = diffs(play([workers(Log(), 1, {"w1": {"snk": [-1]}, "w2": {"snk": [-1, 0]}})])[1])
         assert diff.violations == ["snk--1 given to w1 and to w2"]
 
-    def test_deleted_connect_group_loses_its_tasks(self) -> None:
-        log = Log()
+    def test_deleted_connect_group_loses_its_tasks(self, log: Log) -> None:
         _, outputs = play([workers(log, 1, {"w1": {"snk": [-1]}}), log.delete()])
         last = diffs(outputs)[-1]
         assert (last.kind, last.unassigned) == ("connect", {})
@@ -141,8 +135,7 @@ class TestConnect:
 
 
 class TestStreams:
-    def test_streams_task_waits_until_its_owner_releases_it(self) -> None:
-        log = Log()
+    def test_streams_task_waits_until_its_owner_releases_it(self, log: Log) -> None:
         first = {"a": {"assigned": {"0": [0, 1]}, "target": {"0": [0, 1]}}}
         revoking = {
             "a": {"assigned": {"0": [0]}, "pending_revocation": {"0": [1]}, "target": {"0": [0]}},
@@ -168,8 +161,7 @@ class TestStreams:
         latest = assignments(outputs)[-1].assignment
         assert (latest.standby, latest.warmup) == ({"a": {"0": [1]}, "b": {"0": [0]}}, {"a": {}, "b": {}})
 
-    def test_standby_only_step_is_a_round_but_a_repeat_is_not(self) -> None:
-        log = Log()
+    def test_standby_only_step_is_a_round_but_a_repeat_is_not(self, log: Log) -> None:
         members = {"a": {"assigned": {"0": [0]}}, "b": {"assigned": {}}}
         caught_up = {"a": {"assigned": {"0": [0]}}, "b": {"assigned": {}, "standby": {"0": [0]}}}
         _, outputs = play([streams(log, 4, members_of_step) for members_of_step in (members, caught_up, caught_up)])
@@ -178,15 +170,13 @@ class TestStreams:
             (4, 2, {"0": [0]}),
         ]
 
-    def test_departed_member_has_no_standby_tasks(self) -> None:
-        log = Log()
+    def test_departed_member_has_no_standby_tasks(self, log: Log) -> None:
         events = [streams(log, 4, {"a": {"assigned": {"0": [0]}, "standby": {"0": [1]}}}), streams(log, 5, {}, "Empty")]
         (_, last) = diffs(play(events)[1])
         assert last.members == {"a": change({"0": [0]}, {"0": [0]}, present=False)}
         assert last.unassigned == {}
 
-    def test_probing_rebalance_is_the_cause_without_other_evidence(self) -> None:
-        log = Log()
+    def test_probing_rebalance_is_the_cause_without_other_evidence(self, log: Log) -> None:
         probing_evidence = Evidence(source="assignment-info", reason="probing", member_ids=["a"], kind=PROBING)
 
         def generation(number: int, members: dict[str, Holding], *evidence: Evidence) -> Event:
@@ -214,8 +204,7 @@ class TestStreams:
 
 
 class TestShare:
-    def test_share_group_partition_may_have_several_members(self) -> None:
-        log = Log()
+    def test_share_group_partition_may_have_several_members(self, log: Log) -> None:
         events = [
             log.topics(t=2),
             share(log, 2, {"a": {"t": [0, 1]}}),
@@ -231,15 +220,13 @@ class TestShare:
         }
         assert state.last_owners == {}
 
-    def test_partition_with_remaining_owners_is_not_unassigned(self) -> None:
-        log = Log()
+    def test_partition_with_remaining_owners_is_not_unassigned(self, log: Log) -> None:
         before, after = {"a": {"t": [0]}, "b": {"t": [0]}}, {"a": {}, "b": {"t": [0]}}
         state, outputs = play([log.topics(t=1), share(log, 2, before), share(log, 3, after)])
         assert diffs(outputs)[-1].unassigned == {}
         assert state.last_owners == {}
 
-    def test_unknown_or_unsubscribed_topics_are_violations(self) -> None:
-        log = Log()
+    def test_unknown_or_unsubscribed_topics_are_violations(self, log: Log) -> None:
         members: dict[str, Holding] = {"a": {"t": [5]}, "b": {"u": [0]}}
         (diff,) = diffs(play([log.topics(t=1), share(log, 2, members)])[1])
         assert diff.violations == ["a is given t-5, but t has 1 partitions", "b is given u-0 without subscribing to u"]
@@ -258,8 +245,7 @@ def test_task_minus_1_is_decoded_only_for_connect_groups(kind: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "share", "streams", "deleted"])
-def test_group_reusing_the_id_of_a_connect_group_is_decoded(protocol: str) -> None:
-    log = Log()
+def test_group_reusing_the_id_of_a_connect_group_is_decoded(log: Log, protocol: str) -> None:
     before = workers(log, 1, {"w1": {"snk": [-1, 0]}})
     after = {
         "consumer": [log.observe(3, {"c1": {"t": [0]}})],

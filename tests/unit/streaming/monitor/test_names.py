@@ -40,8 +40,7 @@ def latest(outputs: list[Output]) -> list[dict[str, MemberNames]]:
         ({"assignors": ["uniform"], "group_protocol": "consumer"}, 2),
     ],
 )
-def test_derived_members_keep_their_names_when_they_leave(fields: dict[str, object], rounds: int) -> None:
-    log = Log()
+def test_derived_members_keep_their_names_when_they_leave(log: Log, fields: dict[str, object], rounds: int) -> None:
     state, outputs = play([log.topics(t=4), log.join("a", **A, **fields)])
     assert (names_by_diff(outputs), latest(outputs)) == ([{"a": NAMES_A}], [{"a": NAMES_A}])
     state, outputs = play([log.join("b", **B, **fields, group_instance_id="i")], state)
@@ -54,8 +53,7 @@ def test_derived_members_keep_their_names_when_they_leave(fields: dict[str, obje
     assert (names_by_diff(outputs), latest(outputs)) == ([{"b": static}], [{}])
 
 
-def test_missing_client_names_are_null_in_json() -> None:
-    log = Log()
+def test_missing_client_names_are_null_in_json(log: Log) -> None:
     _, outputs = play([log.topics(t=1), log.join("a")])
     (diff, after) = outputs
     names = b'"clientId":null,"clientHost":null,"groupInstanceId":null}'
@@ -63,8 +61,7 @@ def test_missing_client_names_are_null_in_json() -> None:
     assert b'"names":{"a":{' + names + b"}}" in encode(after.assignment)
 
 
-def test_repeated_join_keeps_or_updates_names() -> None:
-    log = Log()
+def test_repeated_join_keeps_or_updates_names(log: Log) -> None:
     state, _ = play([log.topics(t=1), log.join("a", **A)])
     again, outputs = play([log.join("a")], state)
     assert (outputs, again is not None and again.members) == ([], state and state.members)
@@ -72,24 +69,21 @@ def test_repeated_join_keeps_or_updates_names() -> None:
     assert (names_by_diff(outputs), latest(outputs)) == ([], [{"a": NAMES_B}])
 
 
-def test_replacement_of_a_static_member_has_its_own_names() -> None:
-    log = Log()
+def test_replacement_of_a_static_member_has_its_own_names(log: Log) -> None:
     state, _ = play([log.topics(t=1), log.join("a-1", **A, group_instance_id="i")])
     _, outputs = play([log.join("a-2", client_id="other", group_instance_id="i")], state)
     assert latest(outputs) == [{"a-2": MemberNames(client_id="other", group_instance_id="i")}]
 
 
 @pytest.mark.parametrize("epoch", [False, True])
-def test_observed_members_have_the_names_of_their_snapshots(epoch: bool) -> None:
-    log = Log()
+def test_observed_members_have_the_names_of_their_snapshots(log: Log, epoch: bool) -> None:
     state, outputs = play([log.observe(3, {"a": {"t": [0]}, "b": {}}, clients=CLIENTS, epoch=epoch)])
     assert names_by_diff(outputs) == latest(outputs) == [{"a": NAMES_A, "b": NAMES_B}]
     _, outputs = play([log.observe(4, {"b": {"t": [0]}}, clients=CLIENTS, epoch=epoch)], state)
     assert (names_by_diff(outputs), latest(outputs)) == ([{"b": NAMES_B, "a": NAMES_A}], [{"b": NAMES_B}])
 
 
-def test_repeated_generation_may_add_names() -> None:
-    log = Log()
+def test_repeated_generation_may_add_names(log: Log) -> None:
     state, _ = play([log.observe(3, {"a": {"t": [0]}})])
     state, outputs = play([log.observe(3, {"a": {"t": [0]}}, clients=CLIENTS)], state)
     assert (names_by_diff(outputs), latest(outputs)) == ([], [{"a": NAMES_A}])
@@ -97,16 +91,14 @@ def test_repeated_generation_may_add_names() -> None:
     assert outputs == []
 
 
-def test_returning_static_member_has_its_new_names() -> None:
-    log = Log()
+def test_returning_static_member_has_its_new_names(log: Log) -> None:
     identities = {"instances": {"a-1": "i", "a-2": "i"}, "clients": {"a-1": CLIENTS["a"], "a-2": CLIENTS["b"]}}
     state, _ = play([log.observe(3, {"a-1": {"t": [0]}}, **identities)])
     _, outputs = play([log.observe(3, {"a-2": {"t": [0]}}, **identities)], state)
     assert latest(outputs) == [{"a-2": MemberNames(**B, group_instance_id="i")}]
 
 
-def test_reporting_members_have_the_names_they_reported() -> None:
-    log = Log()
+def test_reporting_members_have_the_names_they_reported(log: Log) -> None:
     joining = {"acknowledges": True, "assignors": ["range"]}
     settled = {"generation": 1, "owned": {"t": [0]}, "held_ms": 2000}
     events = [log.join("a-1", **joining, **A, group_instance_id="i"), log.acknowledge("a-1", **settled)]
@@ -117,8 +109,7 @@ def test_reporting_members_have_the_names_they_reported() -> None:
     assert (names_by_diff(outputs), latest(outputs)) == ([], [{"a-2": MemberNames(**B, group_instance_id="i")}])
 
 
-def test_cause_may_name_a_member_missing_in_the_diff() -> None:
-    log = Log()
+def test_cause_may_name_a_member_missing_in_the_diff(log: Log) -> None:
 
     def step(epoch: int, *shares: tuple[str, list[int]], evidence: tuple[Evidence, ...] = ()) -> Event:
         members = [

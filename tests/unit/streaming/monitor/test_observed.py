@@ -11,15 +11,13 @@ from tests.support.histories import Log, assignments, change, diffs, partitions_
 COOPERATIVE = "cooperative-sticky"
 
 
-def test_first_generation_assigns_all_partitions() -> None:
-    log = Log()
+def test_first_generation_assigns_all_partitions(log: Log) -> None:
     _, outputs = play([log.topics(t=3), log.observe(1, {"c1": {"t": [2, 0]}})])
     first = sample(members={"c1": change(assigned={"t": [0, 2]})}, unassigned={"t": [1]})
     assert diffs(outputs) == [first]
 
 
-def test_first_snapshot_uses_the_owned_partitions_of_members() -> None:
-    log = Log()
+def test_first_snapshot_uses_the_owned_partitions_of_members(log: Log) -> None:
     event = log.observe(7, {"c1": {"t": [0]}, "c2": {"t": [1]}}, protocol=COOPERATIVE, owned={"c1": {"t": [0, 1]}})
     (diff,) = diffs(play([event])[1])
     assert diff.members == {
@@ -29,8 +27,7 @@ def test_first_snapshot_uses_the_owned_partitions_of_members() -> None:
     assert diff.cause.evidence == [Evidence(source="comparison", reason="first observation, at generation 7")]
 
 
-def test_eager_generation_is_one_round_after_the_previous_one() -> None:
-    log = Log()
+def test_eager_generation_is_one_round_after_the_previous_one(log: Log) -> None:
     events = [
         log.observe(1, {"c1": {"t": [0, 1]}}),
         log.observe(2, {"c1": {"t": [0]}, "c2": {"t": [1]}}),
@@ -45,8 +42,7 @@ def test_eager_generation_is_one_round_after_the_previous_one() -> None:
     assert (rounds[1].cause, rounds[1].moved) == (Cause(kind="member.joined", member_ids=["c2"]), 1)
 
 
-def test_second_cooperative_round_has_the_cause_of_the_first() -> None:
-    log = Log()
+def test_second_cooperative_round_has_the_cause_of_the_first(log: Log) -> None:
     events = [
         log.observe(1, {"c1": {"t": [0, 1]}}, protocol=COOPERATIVE),
         log.observe(2, {"c1": {"t": [0]}, "c2": {}}, protocol=COOPERATIVE),
@@ -63,14 +59,12 @@ def test_second_cooperative_round_has_the_cause_of_the_first() -> None:
     assert rounds[2].cause == rounds[1].cause
 
 
-def test_repeated_and_older_generations_change_nothing() -> None:
-    log = Log()
+def test_repeated_and_older_generations_change_nothing(log: Log) -> None:
     state, _ = play([log.observe(3, {"c1": {"t": [0]}})])
     assert play([log.observe(3, {"c1": {"t": [0]}}), log.observe(2, {"c1": {"t": [0]}})], state)[1] == []
 
 
-def test_restarted_generations_with_new_members_are_a_new_group() -> None:
-    log = Log()
+def test_restarted_generations_with_new_members_are_a_new_group(log: Log) -> None:
     state, _ = play([log.observe(30, {"c1": {"t": [0]}})])
     (diff,) = diffs(play([log.observe(1, {"d1": {"t": [0]}})], state)[1])
     assert (partitions_after(diff), diff.moved) == ({"d1": {"t": [0]}, "c1": {}}, 1)
@@ -79,9 +73,8 @@ def test_restarted_generations_with_new_members_are_a_new_group() -> None:
     assert diff.cause.evidence[-1] == Evidence(source="comparison", reason="first observation, at generation 4")
 
 
-def test_empty_group_that_starts_again_under_kip_848_is_new() -> None:
+def test_empty_group_that_starts_again_under_kip_848_is_new(log: Log) -> None:
     """Kafka replaces an empty classic group by a new group of KIP-848, whose epochs begin at 1."""
-    log = Log()
     state, _ = play([log.observe(30, {"c1": {"t": [0]}}), log.observe(31, {})])
     started = log.observe(2, {"d1": {"t": [0]}}, epoch=True)
     (diff,) = diffs(play([started], state)[1])
@@ -89,8 +82,7 @@ def test_empty_group_that_starts_again_under_kip_848_is_new() -> None:
     assert play([log.observe(2, {"d1": {"t": [0]}})], state)[1] == []
 
 
-def test_static_replacement_keeps_generation_without_diff() -> None:
-    log = Log()
+def test_static_replacement_keeps_generation_without_diff(log: Log) -> None:
     state, _ = play([log.observe(3, {"a-1": {"t": [0]}}, instances={"a-1": "a"})])
     state, outputs = play([log.observe(3, {"a-2": {"t": [0]}}, instances={"a-2": "a"})], state)
     assert diffs(outputs) == []
@@ -134,14 +126,12 @@ def test_cause_is_what_evidence_or_comparison_shows(
     assert [item.reason for item in last.evidence[len(evidence) :]] == compared
 
 
-def test_missed_generations_are_reported() -> None:
-    log = Log()
+def test_missed_generations_are_reported(log: Log) -> None:
     diff = diffs(play([log.observe(1, {"c1": {"t": [0]}}), log.observe(5, {"c1": {"t": [0]}})])[1])[-1]
     assert diff.cause.evidence == [Evidence(source="comparison", reason="generations 2 to 4 were not seen")]
 
 
-def test_member_events_of_an_observed_group_are_evidence() -> None:
-    log = Log()
+def test_member_events_of_an_observed_group_are_evidence(log: Log) -> None:
     state, _ = play([log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}})])
     state, outputs = play([log.fence("c2", reason="session timed out")], state)
     assert outputs == []
@@ -153,8 +143,7 @@ def test_member_events_of_an_observed_group_are_evidence() -> None:
     )
 
 
-def test_subscriptions_and_partition_counts_are_causes() -> None:
-    log = Log()
+def test_subscriptions_and_partition_counts_are_causes(log: Log) -> None:
     state, _ = play([log.topics(t=1), log.observe(1, {"c1": {"t": [0]}})])
     state, outputs = play([log.observe(2, {"c1": {"t": [0]}}, topics={"c1": ["t", "u"]})], state)
     assert diffs(outputs)[0].cause == Cause(kind="member.subscription_changed", member_ids=["c1"])
@@ -163,8 +152,7 @@ def test_subscriptions_and_partition_counts_are_causes() -> None:
     assert diffs(outputs)[0].cause.kind == "topic.partitions_changed"
 
 
-def test_derived_group_becomes_observed_at_its_first_snapshot() -> None:
-    log = Log()
+def test_derived_group_becomes_observed_at_its_first_snapshot(log: Log) -> None:
     state, _ = play([log.topics(t=2), log.join("c1"), log.join("c2"), log.join("c3")])
     state, outputs = play([log.observe(1, {"c1": {"t": [0, 1]}})], state)
     (diff,) = diffs(outputs)
@@ -173,14 +161,12 @@ def test_derived_group_becomes_observed_at_its_first_snapshot() -> None:
     assert play([log.join("c9")], state)[1] == []
 
 
-def test_violation_is_reported() -> None:
-    log = Log()
+def test_violation_is_reported(log: Log) -> None:
     _, outputs = play([log.topics(t=2), log.observe(1, {"c1": {"t": [0, 1]}, "c2": {"t": [1], "u": [0]}})])
     assert diffs(outputs)[0].violations == ["t-1 given to c1 and to c2", "c2 is given u-0 without subscribing to u"]
 
 
-def test_a_deleted_observed_group_stays_observed() -> None:
-    log = Log()
+def test_a_deleted_observed_group_stays_observed(log: Log) -> None:
     state, outputs = play([log.observe(9, {"c1": {"t": [0]}}), log.delete()])
     assert diffs(outputs)[-1].members == {"c1": change(owned={"t": [0]}, revoked={"t": [0]}, present=False)}
     assert state.observed
@@ -193,8 +179,7 @@ def test_snapshot_without_a_generation_is_refused() -> None:
         apply(None, Log().event(GroupObserved, members=[]))
 
 
-def test_repeated_partitions_and_empty_topics_are_omitted() -> None:
-    log = Log()
+def test_repeated_partitions_and_empty_topics_are_omitted(log: Log) -> None:
     _, outputs = play([log.topics(t=2, u=1), log.observe(1, {"c1": {"t": [1, 0, 1], "u": []}})])
     (diff,) = diffs(outputs)
     assert (diff.members, diff.violations) == ({"c1": change(assigned={"t": [0, 1]})}, [])
@@ -203,9 +188,8 @@ def test_repeated_partitions_and_empty_topics_are_omitted() -> None:
 
 
 @pytest.mark.parametrize("logged_leave", [False, True])
-def test_short_lived_members_do_not_cause_a_shutdown(logged_leave: bool) -> None:
+def test_short_lived_members_do_not_cause_a_shutdown(log: Log, logged_leave: bool) -> None:
     """The group is empty because c1 and c3 left; c2, which was joining at that time, is not the cause."""
-    log = Log()
     state, _ = play([log.observe(1, {"c1": {"t": [0]}, "c3": {"t": [1]}})])
     evidence = [Evidence(source="s", reason="Adding new member c2", member_ids=["c2"], kind="member.joined")]
     if logged_leave:
@@ -223,8 +207,7 @@ TWO_MEMBERS = {"c1": {"t": [0]}, "c2": {"t": [1]}}
 
 @pytest.mark.parametrize("epoch", [False, True])
 @pytest.mark.parametrize("number", [3, 6, 7])
-def test_polled_snapshot_not_ahead_of_offsets_is_ignored(epoch: bool, number: int) -> None:
-    log = Log()
+def test_polled_snapshot_not_ahead_of_offsets_is_ignored(log: Log, epoch: bool, number: int) -> None:
     state, _ = play([log.observe(7, TWO_MEMBERS, epoch=epoch)])
     for shares in (ONE_MEMBER, {"d1": {"t": [0]}}, {}):
         after, outputs = play([log.observe(number, shares, epoch=epoch, evidence=POLLING_EVIDENCE)], state)
@@ -232,8 +215,7 @@ def test_polled_snapshot_not_ahead_of_offsets_is_ignored(epoch: bool, number: in
         assert (after.members, after.generation, after.counted) == (state.members, 7, False)
 
 
-def test_polling_continues_without_the_offsets_topic() -> None:
-    log = Log()
+def test_polling_continues_without_the_offsets_topic(log: Log) -> None:
     state, _ = play([log.observe(7, ONE_MEMBER)])
     state, outputs = play(
         [log.observe(8, TWO_MEMBERS, evidence=POLLING_EVIDENCE), log.observe(9, ONE_MEMBER, evidence=POLLING_EVIDENCE)],
@@ -248,8 +230,7 @@ def test_polling_continues_without_the_offsets_topic() -> None:
 
 @pytest.mark.parametrize("epoch", [False, True])
 @pytest.mark.parametrize("number", [2, 12])
-def test_polled_change_is_reported_once_with_kafkas_number(epoch: bool, number: int) -> None:
-    log = Log()
+def test_polled_change_is_reported_once_with_kafkas_number(log: Log, epoch: bool, number: int) -> None:
     events = [
         log.observe(1, ONE_MEMBER, epoch=epoch, evidence=POLLING_EVIDENCE),
         log.observe(2, TWO_MEMBERS, epoch=epoch, evidence=POLLING_EVIDENCE),
@@ -266,8 +247,7 @@ def test_polled_change_is_reported_once_with_kafkas_number(epoch: bool, number: 
     assert partitions_after(diff) == ONE_MEMBER | {"c2": {}}
 
 
-def test_group_that_changed_after_polling_has_a_round() -> None:
-    log = Log()
+def test_group_that_changed_after_polling_has_a_round(log: Log) -> None:
     state, _ = play([log.observe(1, ONE_MEMBER, evidence=POLLING_EVIDENCE)])
     state, outputs = play([log.observe(12, TWO_MEMBERS)], state)
     assert [(diff.generation, partitions_after(diff)) for diff in diffs(outputs)] == [(12, TWO_MEMBERS)]

@@ -36,8 +36,7 @@ def step(log: Log, epoch: int, *evidence: Evidence, **assigned: list[int]) -> Ev
         [(JOIN,), (JOIN, logged("member.left", "c9")), (JOIN,)],
     ],
 )
-def test_a_join_under_the_consumer_protocol_is_one_rebalance(evidence: list[tuple[Evidence, ...]]) -> None:
-    log = Log()
+def test_a_join_under_the_consumer_protocol_is_one_rebalance(log: Log, evidence: list[tuple[Evidence, ...]]) -> None:
     events = [
         step(log, 1, c1=[0, 1]),
         step(log, 2, *evidence[0], c1=[0, 1], c2=[]),
@@ -52,8 +51,7 @@ def test_a_join_under_the_consumer_protocol_is_one_rebalance(evidence: list[tupl
     assert [diff.moved for diff in diffs(outputs)] == [0, 0, 0, 1]
 
 
-def test_a_leave_during_reconciliation_starts_the_next_rebalance() -> None:
-    log = Log()
+def test_a_leave_during_reconciliation_starts_the_next_rebalance(log: Log) -> None:
     leave = logged("member.left", "c3")
     events = [
         step(log, 1, c1=[0, 1], c3=[2]),
@@ -68,8 +66,7 @@ def test_a_leave_during_reconciliation_starts_the_next_rebalance() -> None:
     ]
 
 
-def test_evidence_seen_between_two_epochs_explains_the_later() -> None:
-    log = Log()
+def test_evidence_seen_between_two_epochs_explains_the_later(log: Log) -> None:
     events = [
         log.topics(t=2),
         step(log, 1, c1=[0, 1], c3=[]),
@@ -89,8 +86,7 @@ def test_evidence_seen_between_two_epochs_explains_the_later() -> None:
     assert [item.kind for item in diffs(outputs)[-1].cause.evidence] == ["member.fenced", "topic.partitions_changed"]
 
 
-def test_late_cause_is_reported_by_the_following_rounds() -> None:
-    log = Log()
+def test_late_cause_is_reported_by_the_following_rounds(log: Log) -> None:
     events = [
         log.topics(t=1),
         step(log, 1, c1=[0], c2=[]),
@@ -111,14 +107,12 @@ def test_late_cause_is_reported_by_the_following_rounds() -> None:
     ]
 
 
-def test_member_added_later_in_an_epoch_joins_in_its_next_round() -> None:
-    log = Log()
+def test_member_added_later_in_an_epoch_joins_in_its_next_round(log: Log) -> None:
     events = [step(log, 7, c1=[0]), step(log, 7, c1=[0], c2=[1])]
     assert rounds(play(events)[1]) == [(7, 1, "member.joined", ["c1"]), (7, 2, "member.joined", ["c2"])]
 
 
-def test_evidence_repeated_with_next_generation_is_not_new() -> None:
-    log = Log()
+def test_evidence_repeated_with_next_generation_is_not_new(log: Log) -> None:
     events = [
         log.observe(1, {"c1": {"t": [0, 1]}}, protocol=COOPERATIVE),
         log.observe(2, {"c1": {"t": [0]}, "c2": {}}, protocol=COOPERATIVE, evidence=[JOIN]),
@@ -130,8 +124,7 @@ def test_evidence_repeated_with_next_generation_is_not_new() -> None:
     assert [hint.member_ids for hint in state.hints] == [["c9"]]
 
 
-def test_new_evidence_after_a_round_starts_another_rebalance() -> None:
-    log = Log()
+def test_new_evidence_after_a_round_starts_another_rebalance(log: Log) -> None:
     changed = logged("member.subscription_changed", "c2")
     events = [
         log.observe(1, {"c1": {"t": [0, 1]}}, protocol=COOPERATIVE),
@@ -142,8 +135,7 @@ def test_new_evidence_after_a_round_starts_another_rebalance() -> None:
     assert causes[1:] == [(1, "member.joined", ["c2"]), (1, "member.subscription_changed", ["c2"])]
 
 
-def test_a_group_that_changes_its_protocol_starts_a_rebalance() -> None:
-    log = Log()
+def test_a_group_that_changes_its_protocol_starts_a_rebalance(log: Log) -> None:
     events = [log.observe(2, {"c1": {"t": [0, 1]}}), step(log, 2, c1=[0])]
     assert [diff.round for diff in diffs(play(events)[1])] == [1, 1]
 

@@ -145,8 +145,7 @@ def test_assignment_record_has_generation_or_group_epoch(
     )
 
 
-def test_racks_are_published_for_members_that_declare_them() -> None:
-    log = Log()
+def test_racks_are_published_for_members_that_declare_them(log: Log) -> None:
     _, outputs = play([log.topics(t=2), log.join("c1", rack_id="r1"), log.join("c2", rack_id="")])
     newest = assignments(outputs)[-1].assignment
     assert newest.racks == {"c1": "r1"}

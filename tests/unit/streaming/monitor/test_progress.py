@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from streaming.monitor.bucket_state import Bucket
 from streaming.records.episodes import Cost, Episode, Incident
 from streaming.records.events import Event, GroupProgress, PartitionsStopped, Stop
@@ -38,8 +40,12 @@ class Group(StreamedGroup):
         return self.apply(round_, stopped)[0][-1]
 
 
-def test_cost_grows_until_the_group_has_caught_up() -> None:
-    group = Group()
+@pytest.fixture
+def group() -> Group:
+    return Group()
+
+
+def test_cost_grows_until_the_group_has_caught_up(group: Group) -> None:
     group.sample(18, t0=(100, 100), t1=(50, 50))
     episode = group.rebalance()
     assert (episode.status, episode.cost and episode.cost.delayed_messages) == ("catching-up", (0, None))
@@ -61,24 +67,21 @@ def test_cost_grows_until_the_group_has_caught_up() -> None:
     assert (episode.closed_at, episode.status) == (20_000, "settled")
 
 
-def test_commits_after_the_last_sample_count() -> None:
-    group = Group()
+def test_commits_after_the_last_sample_count(group: Group) -> None:
     group.rebalance(partitions={"t": [0, 1]}, committed={"t": {"0": 900, "1": 50}})
     group.sample(22, t0=(900, 1000), t1=(50, 50))
     (episode,), _ = group.sample(30, t0=(1000, 1000), t1=(50, 50))
     assert episode.cost.delayed_messages == (0, 100)
 
 
-def test_partitions_without_traffic_cost_nothing() -> None:
-    group = Group()
+def test_partitions_without_traffic_cost_nothing(group: Group) -> None:
     group.rebalance()
     (episode,), _ = group.sample(30, t0=(100, 100), t1=(50, 50))
     assert (episode.cost.delayed_messages, episode.cost.worst_delay_ms) == ((0, 0), (0, 0))
     assert "delayed" not in episode.story
 
 
-def test_cost_without_commits_is_unknown() -> None:
-    group = Group()
+def test_cost_without_commits_is_unknown(group: Group) -> None:
     group.log, group.bucket = Log(), Bucket()
     group.apply(group.log.topics(t=2), group.log.observe(1, {"a": {"t": [0, 1]}}))
     group.quiet()
@@ -89,24 +92,21 @@ def test_cost_without_commits_is_unknown() -> None:
     assert (episode.status, unknown) == ("settled", ((0, None), (0, None), None))
 
 
-def test_late_offset_samples_change_nothing() -> None:
-    group = Group()
+def test_late_offset_samples_change_nothing(group: Group) -> None:
     late = group.progress(19, t0=(100, 120), t1=(50, 50))
     group.rebalance()
     group.sample(30, t0=(150, 150), t1=(50, 50))
     assert group.apply(late) == ([], [])
 
 
-def test_members_that_left_are_not_awaited() -> None:
-    group = Group()
+def test_members_that_left_are_not_awaited(group: Group) -> None:
     group.rebalance()
     group.sample(22, t0=(100, 140), t1=(50, 50))
     (*_, episode), _ = group.apply(group.at(40).observe(3, {}))
     assert (episode.kind, episode.status) == ("unknown", "settled")
 
 
-def test_retention_loss_opens_an_incident_with_record_count() -> None:
-    group = Group()
+def test_retention_loss_opens_an_incident_with_record_count(group: Group) -> None:
     lost = group.progress(12, starts={"0": 1340}, t0=(100, 2000), t1=(50, 50))
     _, (incident,) = group.apply(lost)
     assert (incident.kind, incident.partitions, incident.status) == ("data-loss", {"t": [0]}, "open")
@@ -116,8 +116,7 @@ def test_retention_loss_opens_an_incident_with_record_count() -> None:
     assert (closed.status, closed.story.split(" of ")[0]) == ("closed", "Retention deleted 1,240 records")
 
 
-def test_offsets_that_go_back_in_an_empty_group_were_reset() -> None:
-    group = Group()
+def test_offsets_that_go_back_in_an_empty_group_were_reset(group: Group) -> None:
     group.apply(group.at(20).observe(2, {}))
     group.quiet()
     group.sample(30, t0=(100, 100), t1=(50, 50))
@@ -130,13 +129,11 @@ def test_offsets_that_go_back_in_an_empty_group_were_reset() -> None:
     assert (reset.kind, reset.closed_at, start.kind) == ("offsets-reset", 40_000, "first-start")
 
 
-def test_lower_offsets_of_a_group_with_members_are_no_reset() -> None:
-    group = Group()
+def test_lower_offsets_of_a_group_with_members_are_no_reset(group: Group) -> None:
     assert group.sample(12, t0=(7, 120), t1=(50, 50)) == ([], [])
 
 
-def test_abandoned_partition_is_not_awaited() -> None:
-    group = Group()
+def test_abandoned_partition_is_not_awaited(group: Group) -> None:
     group.rebalance()
     group.sample(22, t0=(100, 140), t1=(50, 50))
     episodes, _ = group.apply(group.at(24).observe(3, {"a": {"t": [1]}}), group.at(25).topics(t=2))

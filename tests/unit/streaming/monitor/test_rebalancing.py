@@ -54,8 +54,12 @@ class Group(StreamedGroup):
         return [written_event(write) for write in expire(self.bucket, now_ms, self.sinks)]
 
 
-def test_rebalance_opens_an_episode_with_its_awaited_members() -> None:
-    group = Group()
+@pytest.fixture
+def group() -> Group:
+    return Group()
+
+
+def test_rebalance_opens_an_episode_with_its_awaited_members(group: Group) -> None:
     (episode,), _ = group.apply(group.rebalancing())
     assert (episode.episode, episode.kind, episode.status, episode.opened_at) == (2, "unknown", "rebalancing", 4000)
     assert group_status(LATEST, episode) == GroupStatus("rebalancing", 4000, "b joined", ("a",))
@@ -65,8 +69,7 @@ def test_rebalance_opens_an_episode_with_its_awaited_members() -> None:
     assert group_status(LATEST, ended) == GroupStatus("stable", 5000)
 
 
-def test_rebalance_joins_the_open_episode() -> None:
-    group = Group()
+def test_rebalance_joins_the_open_episode(group: Group) -> None:
     group.apply(group.observed(2))
     (episode,), _ = group.apply(group.rebalancing(commits_stopped=True))
     assert (episode.episode, episode.status, episode.round_count) == (2, "rebalancing", 1)
@@ -75,16 +78,14 @@ def test_rebalance_joins_the_open_episode() -> None:
     )
 
 
-def test_rebalance_longer_than_the_quiet_time_is_one_episode() -> None:
-    group = Group()
+def test_rebalance_longer_than_the_quiet_time_is_one_episode(group: Group) -> None:
     group.apply(group.rebalancing())
     group.log.count += 500
     (episode,), _ = group.apply(group.observed(2))
     assert (episode.episode, episode.opened_at, episode.updated_at) == (2, 4000, 505_000)
 
 
-def test_repeated_and_late_reports_change_nothing() -> None:
-    group = Group()
+def test_repeated_and_late_reports_change_nothing(group: Group) -> None:
     begun, later = group.rebalancing(), group.rebalancing(since=4000, awaited=[])
     group.apply(begun)
     assert group.apply(begun) == ([], [])
@@ -94,8 +95,7 @@ def test_repeated_and_late_reports_change_nothing() -> None:
     assert group.apply(later, begun) == ([], [])
 
 
-def test_generation_before_the_rebalance_does_not_end_it() -> None:
-    group = Group()
+def test_generation_before_the_rebalance_does_not_end_it(group: Group) -> None:
     late, begun = group.observed(2), group.rebalancing()
     group.apply(begun)
     (episode,), _ = group.apply(late)
@@ -110,8 +110,7 @@ def test_deleted_group_with_epochs_rebalances_no_more() -> None:
 
 
 @pytest.mark.parametrize("how", ["ended", "deleted"])
-def test_rebalance_ends_without_a_generation(how: str) -> None:
-    group = Group()
+def test_rebalance_ends_without_a_generation(group: Group, how: str) -> None:
     group.apply(group.rebalancing())
     last = group.rebalancing(since=4000, ended=True) if how == "ended" else group.log.delete()
     episodes, _ = group.apply(last)
@@ -136,8 +135,7 @@ def test_rebalance_that_began_with_an_epoch_is_reported_later() -> None:
     assert episode.status == "rebalancing"
 
 
-def test_stuck_rebalance_opens_an_incident_that_closes_itself() -> None:
-    group = Group()
+def test_stuck_rebalance_opens_an_incident_that_closes_itself(group: Group) -> None:
     group.apply(group.rebalancing(), now_ms=50_000)
     assert group.timer(109_999) == []
     (event,) = group.timer(110_000)
@@ -153,16 +151,14 @@ def test_stuck_rebalance_opens_an_incident_that_closes_itself() -> None:
     assert (closed.status, closed.closed_at, closed.times) == ("closed", 86_000, 1)
 
 
-def test_timer_of_a_rebalance_that_has_ended_opens_nothing() -> None:
-    group = Group()
+def test_timer_of_a_rebalance_that_has_ended_opens_nothing(group: Group) -> None:
     group.apply(group.rebalancing())
     timer_events = group.timer(1 << 50)
     group.apply(group.observed(2))
     assert group.apply(*timer_events) == ([], [])
 
 
-def test_usual_rebalances_lower_the_threshold() -> None:
-    group = Group()
+def test_usual_rebalances_lower_the_threshold(group: Group) -> None:
     for generation in range(2, 12):
         group.apply(group.rebalancing())
         group.log.count += 4
@@ -172,8 +168,7 @@ def test_usual_rebalances_lower_the_threshold() -> None:
     assert timer_events.data.timestamp - 1000 * group.log.count == 15_000
 
 
-def test_acknowledged_incident_is_marked_until_reopened() -> None:
-    group = Group()
+def test_acknowledged_incident_is_marked_until_reopened(group: Group) -> None:
     group.apply(group.rebalancing())
     group.apply(*group.timer(1 << 50))
     event = group.log.event(IncidentAcknowledged, incident=1, by="me", text="looking", muted=True)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from msgspec import structs
 
 from streaming.monitor.bucket_state import Bucket
@@ -41,6 +42,11 @@ class ReportedGroup(Log):
         return [*first, *self.acks(3, c2=[2, 3]), *self.settled(3, c1=[0, 1], c2=[2, 3])]
 
 
+@pytest.fixture
+def log() -> ReportedGroup:
+    return ReportedGroup()
+
+
 def after(events: list[Event]) -> GroupState:
     state, _ = play(events)
     assert state is not None
@@ -56,13 +62,11 @@ def test_members_joining_together_are_one_round() -> None:
     assert (diff.unassigned, diff.violations) == ({}, [])
 
 
-def test_ownership_must_last_a_while_to_be_a_round() -> None:
-    log = ReportedGroup()
+def test_ownership_must_last_a_while_to_be_a_round(log: ReportedGroup) -> None:
     assert play([log.join("c1"), *log.acks(1, c1=[0])])[1] == []
 
 
-def test_member_of_the_group_is_awaited() -> None:
-    log = ReportedGroup()
+def test_member_of_the_group_is_awaited(log: ReportedGroup) -> None:
     state = after(log.events_of_two_members())
     events = [*log.acks(4, c1=[0, 1]), *log.settled(4, c1=[0, 1])]
     state, outputs = play(events, state)
@@ -71,8 +75,7 @@ def test_member_of_the_group_is_awaited() -> None:
     assert (diff.generation, partitions_after(diff)) == (4, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}})
 
 
-def test_late_member_keeps_what_no_other_member_has() -> None:
-    log = ReportedGroup()
+def test_late_member_keeps_what_no_other_member_has(log: ReportedGroup) -> None:
     state = after(log.events_of_two_members())
     events = [*log.acks(4, c1=[0, 1, 2]), log.ack(4, "c1", {"t": [0, 1, 2]}, held_ms=10_000)]
     (diff,) = diffs(play(events, state)[1])
@@ -80,8 +83,7 @@ def test_late_member_keeps_what_no_other_member_has() -> None:
     check_diff_algebra(diff)
 
 
-def test_awaited_member_is_removed_when_its_end_is_reported() -> None:
-    log = ReportedGroup()
+def test_awaited_member_is_removed_when_its_end_is_reported(log: ReportedGroup) -> None:
     state = after(log.events_of_two_members())
     late = [*log.acks(4, c1=[0, 1, 2, 3]), log.ack(4, "c1", {"t": [0, 1, 2, 3]}, held_ms=10_000), log.fence("c2")]
     rounds = diffs(play(late, state)[1])
@@ -92,8 +94,7 @@ def test_awaited_member_is_removed_when_its_end_is_reported() -> None:
     assert not rounds[1].members["c2"].present
 
 
-def test_cooperative_rounds_reported_in_any_order_are_both_found() -> None:
-    log = ReportedGroup()
+def test_cooperative_rounds_reported_in_any_order_are_both_found(log: ReportedGroup) -> None:
     first = [log.join("c1"), *log.acks(1, c1=[0, 1]), *log.settled(1, c1=[0, 1])]
     # c1 has reported both generations before c2's first event.
     later = [*log.acks(2, c1=[0]), *log.acks(3, c1=[0]), log.join("c2"), log.ack(2, "c2", {}), *log.acks(3, c2=[1])]
@@ -111,8 +112,7 @@ def test_cooperative_rounds_reported_in_any_order_are_both_found() -> None:
     assert len({output.id for output in outputs if isinstance(output, DiffOutput)}) == 3
 
 
-def test_generation_reported_by_one_member_only_gives_no_round() -> None:
-    log = ReportedGroup()
+def test_generation_reported_by_one_member_only_gives_no_round(log: ReportedGroup) -> None:
     state = after(log.events_of_two_members())
     events = [*log.acks(4, c1=[0]), *log.acks(5, c2=[1, 2, 3]), *log.acks(5, c1=[0]), *log.settled(5, c1=[0])]
     (diff,) = diffs(play(events, state)[1])
@@ -120,14 +120,12 @@ def test_generation_reported_by_one_member_only_gives_no_round() -> None:
     assert diff.cause.evidence[-1].reason == "generations 4 to 4 were not seen"
 
 
-def test_acknowledgement_without_a_generation_changes_nothing() -> None:
-    log = ReportedGroup()
+def test_acknowledgement_without_a_generation_changes_nothing(log: ReportedGroup) -> None:
     state = after(log.events_of_two_members())
     assert play([log.ack(-1, "c1", {})], state) == (state, [])
 
 
-def test_member_that_left_is_absent_from_the_next_generation() -> None:
-    log = ReportedGroup()
+def test_member_that_left_is_absent_from_the_next_generation(log: ReportedGroup) -> None:
     state, outputs = play([log.leave("c2", reason="closed")], after(log.events_of_two_members()))
     assert outputs == []
     (diff,) = diffs(play([*log.acks(4, c1=[0, 1, 2, 3]), *log.settled(4, c1=[0, 1, 2, 3])], state)[1])
@@ -135,8 +133,7 @@ def test_member_that_left_is_absent_from_the_next_generation() -> None:
     assert not diff.members["c2"].present
 
 
-def test_crashed_member_does_not_hold_up_the_generation() -> None:
-    log = ReportedGroup()
+def test_crashed_member_does_not_hold_up_the_generation(log: ReportedGroup) -> None:
     state = after(log.events_of_two_members())
     state, outputs = play([*log.acks(4, c1=[0, 1, 2, 3]), *log.settled(4, c1=[0, 1, 2, 3])], state)
     assert outputs == []
@@ -144,8 +141,7 @@ def test_crashed_member_does_not_hold_up_the_generation() -> None:
     assert (diff.cause.kind, diff.cause.member_ids) == ("member.fenced", ["c2"])
 
 
-def test_last_leaver_leaves_an_empty_group_that_restarts() -> None:
-    log = ReportedGroup()
+def test_last_leaver_leaves_an_empty_group_that_restarts(log: ReportedGroup) -> None:
     events = [log.leave("c1"), log.leave("c2")]
     state, outputs = play(events, after(log.events_of_two_members()))
     (diff,) = diffs(outputs)
@@ -163,14 +159,12 @@ def test_last_leaver_of_highest_generation_empties_the_group() -> None:
     assert (last.generation, last.members["c1"].revoked) == (1, {"t": [0]})
 
 
-def test_leaving_member_is_in_the_round_that_it_reported() -> None:
-    log = ReportedGroup()
+def test_leaving_member_is_in_the_round_that_it_reported(log: ReportedGroup) -> None:
     rounds = diffs(play([log.join("c1"), *log.acks(1, c1=[0]), log.leave("c1")])[1])
     assert [(diff.generation, partitions_after(diff)) for diff in rounds] == [(1, {"c1": {"t": [0]}}), (2, {"c1": {}})]
 
 
-def test_repeated_newest_state_changes_nothing() -> None:
-    log = ReportedGroup()
+def test_repeated_newest_state_changes_nothing(log: ReportedGroup) -> None:
     state = after(log.events_of_two_members())
     again = [log.join("c1"), *log.acks(3, c1=[0, 1]), *log.settled(3, c1=[0, 1])]
     state_after_repeat, outputs = play(again, state)
@@ -179,8 +173,7 @@ def test_repeated_newest_state_changes_nothing() -> None:
     assert structs.replace(state_after_repeat, applied=b"") == structs.replace(state, applied=b"")
 
 
-def test_wrongly_fenced_member_returns_without_a_round() -> None:
-    log = ReportedGroup()
+def test_wrongly_fenced_member_returns_without_a_round(log: ReportedGroup) -> None:
     state = after(log.events_of_two_members())
     state, outputs = play([log.fence("c2"), log.join("c2"), *log.acks(3, c2=[2, 3])], state)
     assert outputs == []
@@ -189,8 +182,7 @@ def test_wrongly_fenced_member_returns_without_a_round() -> None:
     assert diff.cause.kind == "group.observed"
 
 
-def test_late_report_is_one_more_round_of_its_generation() -> None:
-    log = ReportedGroup()
+def test_late_report_is_one_more_round_of_its_generation(log: ReportedGroup) -> None:
     first = [log.join("c1"), *log.acks(3, c1=[0, 1]), *log.settled(3, c1=[0, 1])]
     late = [log.join("c2"), *log.acks(3, c2=[2, 3]), *log.settled(3, c2=[2, 3])]
     rounds = diffs(play([*first, *late])[1])
@@ -200,8 +192,7 @@ def test_late_report_is_one_more_round_of_its_generation() -> None:
     ]
 
 
-def test_returning_static_member_keeps_its_identity() -> None:
-    log = ReportedGroup()
+def test_returning_static_member_keeps_its_identity(log: ReportedGroup) -> None:
     events = [log.join("a1", group_instance_id="i"), *log.acks(1, a1=[0]), *log.settled(1, a1=[0])]
     state = after(events)
     back = [log.join("a2", group_instance_id="i"), *log.acks(1, a2=[0]), *log.settled(1, a2=[0])]
@@ -211,8 +202,7 @@ def test_returning_static_member_keeps_its_identity() -> None:
     assert latest.assignment.members == {"a2": {"t": [0]}}
 
 
-def test_late_static_member_was_not_in_the_generation_between() -> None:
-    log = ReportedGroup()
+def test_late_static_member_was_not_in_the_generation_between(log: ReportedGroup) -> None:
     events = [log.join("c1"), *log.acks(1, c1=[0]), log.join("a1", group_instance_id="i"), *log.acks(1, a1=[1])]
     state = after([*events, *log.settled(1, c1=[0])])
     without = [*log.acks(2, c1=[0, 1]), log.join("a2", group_instance_id="i"), *log.acks(3, a2=[1], c1=[0])]
@@ -224,8 +214,7 @@ def test_late_static_member_was_not_in_the_generation_between() -> None:
     assert [diff.moved for diff in rounds] == [1, 1]
 
 
-def test_changed_subscription_is_the_cause() -> None:
-    log = ReportedGroup()
+def test_changed_subscription_is_the_cause(log: ReportedGroup) -> None:
     events = [log.subscribe("c1", "t", "u"), *log.acks(4, c1=[0, 1], c2=[2, 3]), *log.settled(4, c1=[0, 1])]
     (diff,) = diffs(play(events, after(log.events_of_two_members()))[1])
     assert (diff.cause.kind, diff.cause.member_ids) == ("member.subscription_changed", ["c1"])
@@ -257,8 +246,7 @@ def test_a_leave_of_a_consumer_group_is_an_epoch_at_once() -> None:
     ]
 
 
-def test_reports_are_only_evidence_once_a_snapshot_is_observed() -> None:
-    log = ReportedGroup()
+def test_reports_are_only_evidence_once_a_snapshot_is_observed(log: ReportedGroup) -> None:
     state = after(log.events_of_two_members())
     # Reports of the same or the next generation are evidence, whether early or late.
     snapshot = log.observe(3, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}, "x": {"t": [4]}}, protocol=COOPERATIVE)
@@ -269,8 +257,7 @@ def test_reports_are_only_evidence_once_a_snapshot_is_observed() -> None:
     assert (diff.generation, diff.cause.kind, diff.cause.member_ids) == (4, "member.left", ["c2"])
 
 
-def test_polled_snapshot_ahead_of_the_reports_gives_the_round() -> None:
-    log = ReportedGroup()
+def test_polled_snapshot_ahead_of_the_reports_gives_the_round(log: ReportedGroup) -> None:
     state = after(log.events_of_two_members())
     target = {"c1": {"t": [0, 1, 2, 3]}}
     behind, ahead = (
@@ -282,21 +269,18 @@ def test_polled_snapshot_ahead_of_the_reports_gives_the_round() -> None:
     assert (state.reports if state else "", len(diffs(outputs))) == (None, 1)
 
 
-def test_events_from_a_collector_are_no_hints_for_later_causes() -> None:
-    log = ReportedGroup()
+def test_events_from_a_collector_are_no_hints_for_later_causes(log: ReportedGroup) -> None:
     state = after([log.observe(1, {"c1": {"t": [0]}}), log.join("c1"), log.leave("c0", acknowledges=True)])
     assert state.hints == ()
 
 
-def test_silent_members_are_not_awaited() -> None:
-    log = ReportedGroup()
+def test_silent_members_are_not_awaited(log: ReportedGroup) -> None:
     events = [log.join("c1"), Log.join(log, "x"), *log.acks(1, c1=[0]), *log.settled(1, c1=[0])]
     (diff,) = diffs(play(events)[1])
     assert partitions_after(diff) == {"c1": {"t": [0]}}
 
 
-def test_the_state_is_the_same_after_a_restart_at_any_point() -> None:
-    log = ReportedGroup()
+def test_the_state_is_the_same_after_a_restart_at_any_point(log: ReportedGroup) -> None:
     events = [*log.events_of_two_members(), log.join("c3"), *log.acks(4, c1=[0], c3=[]), *log.settled(4, c1=[0])]
     events += [*log.acks(4, c2=[2]), log.leave("c3"), *log.acks(5, c1=[0, 1], c2=[2, 3]), *log.settled(5, c1=[0, 1])]
     state_without_restart, restarted_state = None, None

@@ -2,16 +2,14 @@ from streaming.monitor.state import MAX_FINGERPRINTS, TopicState, add_fingerprin
 from tests.support.histories import Log, play
 
 
-def test_repeated_event_is_ignored_after_later_events() -> None:
-    log = Log()
+def test_repeated_event_is_ignored_after_later_events(log: Log) -> None:
     events = [log.topics(t=2), log.join("c1"), log.leave("c1")]
     state, outputs = play(events)
     assert len(outputs) == 4
     assert play(events, state) == (state, [])
 
 
-def test_repeated_leave_from_before_its_join_is_ignored() -> None:
-    log = Log()
+def test_repeated_leave_from_before_its_join_is_ignored(log: Log) -> None:
     early_leave = log.leave("c1")
     state, _ = play([log.topics(t=1), early_leave, log.join("c1")])
     assert play([early_leave], state)[1] == []
