@@ -12,13 +12,17 @@ def kinds(log: GroupReasons, number: int) -> list[tuple[str | None, list[str]]]:
     return [(item.kind, item.member_ids) for item in log.evidence("g", number)]
 
 
-def test_grown_topic_is_the_reason_of_the_leaders_rejoin() -> None:
-    log = read_lines(
-        "Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: Leader a "
-        "re-joining group during Stable; client reason: cached metadata has changed from (version1: {t=[0]}) at "
-        "the beginning of the rebalance to (version2: {t=[0, 1]}))."
-    )
+def preparing(reason: str, old_generation: int = 1) -> str:
+    start = "Preparing to rebalance group g in state PreparingRebalance with old generation"
+    return f"{start} {old_generation} (reason: {reason})."
 
+
+def test_grown_topic_is_the_reason_of_the_leaders_rejoin() -> None:
+    reason = (
+        "Leader a re-joining group during Stable; client reason: cached metadata has changed from "
+        "(version1: {t=[0]}) at the beginning of the rebalance to (version2: {t=[0, 1]})"
+    )
+    log = read_lines(preparing(reason))
     assert [item.kind for item in log.evidence("g", 2)] == ["topic.partitions_changed"]
 
 
@@ -31,8 +35,7 @@ def test_leave_request_is_evidence_of_members_without_a_reason(
 ) -> None:
     evidence = read_lines(
         *(f"[Group g] {_REQUESTED_LEAVE.format(member)}" for member in with_client_reason),
-        "Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: explicit "
-        "`LeaveGroup` request for (a, b) members.).",
+        preparing("explicit `LeaveGroup` request for (a, b) members."),
         "Stabilized group g generation 2 with 1 members.",
     ).evidence("g", 2)
 
@@ -53,36 +56,22 @@ def test_implausible_member_ids_are_not_matched(length: int, kinds: list[str]) -
 
 
 def test_reason_without_a_member_gives_evidence_without_members() -> None:
-    log = read_lines(
-        "Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: something new)."
-    )
-
-    assert log.evidence("g", 2) == [
-        Evidence(source="coordinator-log", reason="something new", member_ids=[], kind=None)
-    ]
-
-
-_PREPARING = "Preparing to rebalance group g in state PreparingRebalance with old generation 4 (reason: {})."
+    log = read_lines(preparing("something new"))
+    assert log.evidence("g", 2) == [Evidence(source="coordinator-log", reason="something new")]
 
 
 def epochs(*groups: str) -> list[str]:
     """Return the log lines of these groups, group by group: a member leaves, and the epoch becomes 5."""
-    return [
-        line
-        for group in groups
-        for line in (
-            f"[GroupId {group}] Member m left the consumer group.",
-            f"[GroupId {group}] Bumped group epoch to 5.",
-        )
-    ]
+    steps = "Member m left the consumer group.", "Bumped group epoch to 5."
+    return [f"[GroupId {group}] {step}" for group in groups for step in steps]
 
 
 def test_fence_has_the_later_reason_and_leave_the_earlier_one() -> None:
     log = read_lines(
         "Member m in group g has failed, removing it from the group.",
         "[Group g] Member n has left group through explicit `LeaveGroup` request; client reason: done",
-        _PREPARING.format("removing member m on heartbeat expiration."),
-        _PREPARING.format("explicit `LeaveGroup` request for (n) members."),
+        preparing("removing member m on heartbeat expiration.", 4),
+        preparing("explicit `LeaveGroup` request for (n) members.", 4),
     )
     assert [(item.kind, item.reason) for item in log.evidence("g", 5)] == [
         ("member.fenced", "removing member m on heartbeat expiration."),
@@ -143,36 +132,25 @@ def test_streams_group_joins_and_leaves_belong_to_their_epoch() -> None:
 
 
 def test_all_unclear_reasons_that_name_a_member_are_kept() -> None:
-    log = read_lines(
-        *(
-            "Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
-            f"(reason: Updating metadata for member a {why})."
-            for why in ("during Stable", "during PreparingRebalance")
-        )
-    )
+    reasons = [f"Updating metadata for member a during {state}" for state in ("Stable", "PreparingRebalance")]
+    log = read_lines(*map(preparing, reasons))
     assert [(item.kind, item.member_ids, item.reason) for item in log.evidence("g", 2)] == [
-        (None, ["a"], "Updating metadata for member a during Stable"),
-        (None, ["a"], "Updating metadata for member a during PreparingRebalance"),
+        (None, ["a"], reason) for reason in reasons
     ]
 
 
 _PREFIX = "[GroupCoordinator id=1 topic=__consumer_offsets partition=0] "
-_JOIN_LINE = (
-    f"{_PREFIX}Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
-    "(reason: Adding new member c-1 with group instance id null; client reason: not provided)."
-)
+_JOIN_LINE = _PREFIX + preparing("Adding new member c-1 with group instance id null; client reason: not provided")
 _LOAD_LINE = f"{_PREFIX}Loaded classic group g with 2 members."
-_LEADER_REJOIN_LINE = (
-    f"{_PREFIX}Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: Leader a-1 "
-    "re-joining group during Stable; client reason: rebalance failed due to {}Exception)."
+_LEADER_REJOIN_LINE = _PREFIX + preparing(
+    "Leader a-1 re-joining group during Stable; client reason: rebalance failed due to {}Exception"
 )
 _STABILIZED_LINE = f"{_PREFIX}Stabilized group g generation 2 with 2 members."
 
 
 def test_coordinator_move_voids_the_rebalance_under_way() -> None:
-    (item,) = read_lines(_JOIN_LINE, _LOAD_LINE, _LEADER_REJOIN_LINE.format("Disconnect"), _STABILIZED_LINE).evidence(
-        "g", 2
-    )
+    log = read_lines(_JOIN_LINE, _LOAD_LINE, _LEADER_REJOIN_LINE.format("Disconnect"), _STABILIZED_LINE)
+    (item,) = log.evidence("g", 2)
     assert (item.kind, item.member_ids) == ("coordinator.moved", [])
     assert "rebalance failed due to DisconnectException" in item.reason
 
@@ -201,11 +179,8 @@ def _line_at(seconds: int, line: str) -> str:
 @pytest.mark.parametrize(("seconds", "moved"), [(31, True), (90, True), (91, False), (3_000, False)])
 def test_sessions_expired_after_coordinator_move_have_that_cause(seconds: int, *, moved: bool) -> None:
     failed = f"{_PREFIX}Member a-1 in group g has failed, removing it from the group."
-    expired_lines = (
-        f"{_PREFIX}Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
-        "(reason: removing member a-1 on heartbeat expiration)."
-    )
-    lines = [_line_at(0, _LOAD_LINE), *(_line_at(seconds, line) for line in (failed, expired_lines, _STABILIZED_LINE))]
+    expired = _PREFIX + preparing("removing member a-1 on heartbeat expiration")
+    lines = [_line_at(0, _LOAD_LINE), *(_line_at(seconds, line) for line in (failed, expired, _STABILIZED_LINE))]
     kinds = [item.kind for item in read_lines(*lines).evidence("g", 2)]
     assert kinds.count("member.fenced") == 1
     assert ("coordinator.moved" in kinds) is moved
@@ -214,12 +189,8 @@ def test_sessions_expired_after_coordinator_move_have_that_cause(seconds: int, *
 def test_coordinator_move_is_reported_once_for_one_generation() -> None:
     later = _STABILIZED_LINE.replace("generation 2", "generation 3")
     joins = _JOIN_LINE.replace("old generation 1", "old generation 2")
-    log = read_lines(
-        *(
-            _line_at(place, line)
-            for place, line in enumerate((_LOAD_LINE, _JOIN_LINE, _JOIN_LINE, _STABILIZED_LINE, joins, later))
-        )
-    )
+    lines = _LOAD_LINE, _JOIN_LINE, _JOIN_LINE, _STABILIZED_LINE, joins, later
+    log = read_lines(*(_line_at(seconds, line) for seconds, line in enumerate(lines)))
     assert [item.kind for item in log.evidence("g", 2)].count("coordinator.moved") == 1
     assert "coordinator.moved" not in [item.kind for item in log.evidence("g", 3)]
 

@@ -1,10 +1,10 @@
 """Metadata bytes of Connect workers: recorded bytes of release 4.3.1, and malformed bytes, which are rejected."""
 
 from struct import pack
+from typing import Any
 
 import pytest
 
-from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.connect import WorkerAssignment, read_assignment, read_worker, running_tasks
 from streaming.collect.coordinator.records import decode
 from streaming.collect.coordinator.schema import MalformedRecord
@@ -93,9 +93,7 @@ def test_malformed_connect_assignment_is_refused(data: bytes, protocol: str | No
 
 def generation(number: int, members: dict[str, tuple[bytes, bytes]]) -> GroupObserved:
     value = group_bytes(number, members, protocol="sessioned", protocol_type="connect")
-    record = decode(group_key("g"), value)
-    assert isinstance(record, ClassicGroup)
-    assert record.value is not None
+    record: Any = decode(group_key("g"), value)
     return record.value
 
 

@@ -4,6 +4,7 @@ from struct import pack
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.modern import (
@@ -44,21 +45,25 @@ def apply_records(*records: ClassicGroup | GroupRecordPart, epoch_group: EpochGr
     return group
 
 
-def after(*parts: GroupRecordPart, group: EpochGroup | None = None) -> EpochGroup | None:
-    return apply_records(*parts, epoch_group=group).epoch_group
+def after(*parts: GroupRecordPart, group: EpochGroup | None = None) -> EpochGroup:
+    epoch_group = apply_records(*parts, epoch_group=group).epoch_group
+    assert epoch_group is not None
+    return epoch_group
+
+
+def snapshot(group: EpochGroup) -> GroupObserved:
+    observed = group.snapshot("g", 9, str)
+    assert observed is not None
+    return observed
 
 
 def test_group_keeps_order_of_replaced_subscriptions() -> None:
     group = after(part("epoch", 2), *(part("subscriptions", subscription("t", assignor=m), m) for m in "ab"))
     again = after(part("subscriptions", subscription("u", assignor="a"), "a"), group=group)
-
-    assert again is not None
     assert list(again.subscriptions) == ["a", "b"]
-    observed = again.snapshot("g", 1, str)
-    assert observed is not None
-    assert (observed.protocol, [member.topics for member in observed.members]) == ("a", [["u"], ["t"]])
+    assert snapshot(again).protocol == "a"
+    assert [member.topics for member in snapshot(again).members] == [["u"], ["t"]]
     gone = after(part("subscriptions", None, "a"), group=again)
-    assert gone is not None
     assert list(gone.subscriptions) == ["b"]
     assert after(part("subscriptions", None, "not there"), group=gone) == gone
 
@@ -66,14 +71,14 @@ def test_group_keeps_order_of_replaced_subscriptions() -> None:
 def test_deleted_group_stays_deleted_after_tombstones() -> None:
     group = after(part("epoch", 2), part("subscriptions", subscription("t"), "m"))
 
-    assert after(part("epoch", None), group=group) is None
+    assert apply_records(part("epoch", None), epoch_group=group).is_gone
     for rest in (
         part("subscriptions", None, "m"),
         part("target_epoch", None),
         part("regexes", None, "t.*"),
         part("regexes", ("t",), "t.*"),
     ):
-        assert after(rest, group=None) is None
+        assert apply_records(rest).is_gone
 
 
 def test_regex_subscription_gives_the_resolved_topics() -> None:
@@ -82,17 +87,12 @@ def test_regex_subscription_gives_the_resolved_topics() -> None:
         part("subscriptions", subscription("t", regex="u.*"), "m"),
         part("regexes", ("t", "u1", "u2"), "u.*"),
     )
-    assert group is not None
-    observed = group.snapshot("g", 1, str)
-    assert observed is not None
-    assert observed.members[0].topics == ["t", "u1", "u2"]
+    assert snapshot(group).members[0].topics == ["t", "u1", "u2"]
 
 
 def test_consumer_group_state_follows_from_its_records() -> None:
     def state(*parts: GroupRecordPart) -> str | None:
-        group = after(part("epoch", 3), *parts)
-        observed = None if group is None else group.snapshot("g", 1, str)
-        return None if observed is None else observed.state
+        return snapshot(after(part("epoch", 3), *parts)).state
 
     member, target = part("subscriptions", subscription("t"), "m"), part("target_epoch", 3)
 
@@ -135,8 +135,7 @@ def test_classic_group_with_consumer_records_has_both_states() -> None:
 
 def test_a_tombstone_of_another_kind_changes_nothing() -> None:
     group = apply_records(GroupRecordPart("g", "share", "epoch", 4), part("epoch", None))
-    assert group.epoch_group is not None
-    assert group.epoch_group.epoch == 4
+    assert group.epoch_group == EpochGroup("share", epoch=4)
 
 
 def test_snapshot_has_the_number_of_its_protocol_or_is_none() -> None:
@@ -162,44 +161,27 @@ def test_share_group_snapshot_has_a_partition_with_two_members() -> None:
     current = CurrentMemberAssignment(member_epoch=3, previous_member_epoch=2, state="STABLE", active={TOPIC: (0,)})
     members = {"a": metadata, "b": metadata}
     group = EpochGroup("share", 3, 3, members, {"a": {TOPIC: (0,)}}, dict.fromkeys(members, current))
-
-    def observed(name: str, target: dict[str, list[int]] | None) -> ObservedMember:
-        return ObservedMember(
-            member_id=name,
-            topics=["t"],
-            assigned={"t": [0]},
-            client_id="c",
-            client_host="/h",
-            member_epoch=3,
-            previous_member_epoch=2,
-            state="STABLE",
-            target=target,
-        )
-
+    expected = {"assigned": {"t": [0]}, "member_epoch": 3, "previous_member_epoch": 2, "state": "STABLE"}
+    a = structs.replace(metadata.member, member_id="a", target={"t": [0]}, **expected)
     assert group.snapshot("g", 9, {TOPIC: "t"}.__getitem__) == GroupObserved(
         group_id="g",
         timestamp=9,
-        members=[observed("a", {"t": [0]}), observed("b", None)],
+        members=[a, structs.replace(a, member_id="b", target=None)],
         group_epoch=3,
         group_protocol="share",
         protocol_type="share",
         state="Stable",
         kind="share",
     )
-    empty = EpochGroup("share", 4, 3).snapshot("g", 9, str)
-    assert empty is not None
-    assert empty.state == "Empty"
+    assert snapshot(EpochGroup("share", 4, 3)).state == "Empty"
     assert EpochGroup("share").snapshot("g", 9, str) is None
 
 
 def test_streams_tasks_are_sorted_by_subtopology() -> None:
     first, second = "0231 02 00000001 00", "0230 03 00000002 00000000 00"
     value = bytes.fromhex(f"0000 00000004 00000004 00 03 {first} {second} 01 01 01 01 01 00")
-    part = decode(key(22, "m"), value)
-
-    assert isinstance(part, GroupRecordPart)
-    assert isinstance(part.value, CurrentMemberAssignment)
-    assert part.value.active == {"0": (0, 2), "1": (1,)}
+    decoded: Any = decode(key(22, "m"), value)
+    assert decoded.value.active == {"0": (0, 2), "1": (1,)}
 
 
 def test_streams_topology_record_gives_its_topics() -> None:
@@ -214,11 +196,13 @@ def test_streams_topology_record_gives_its_topics() -> None:
             decode(key(23), value[:end])
 
 
+INSTANCE = identity("/h", rebalance_timeout_ms=300_000, process_id="p", rack_id="r", endpoint="h:1")
+
+
 def group(
     epoch: StreamsEpoch | None, target: int | None, now: CurrentMemberAssignment | None = None, topology: bool = True
 ) -> EpochGroup:
-    instance = identity("/h", rebalance_timeout_ms=300_000, process_id="p", rack_id="r", endpoint="h:1")
-    streams_group = EpochGroup("streams", epoch, target, {"m": MemberMetadata(instance)}, {"m": {"0": (1, 2)}})
+    streams_group = EpochGroup("streams", epoch, target, {"m": MemberMetadata(INSTANCE)}, {"m": {"0": (1, 2)}})
     streams_group.put("topology", None, Topology(0, ("in",)) if topology else None)
     streams_group.put("assignments", "m", now)
     return streams_group
@@ -236,29 +220,23 @@ CURRENT_TASKS = CurrentMemberAssignment(
 
 
 def test_streams_group_records_give_a_snapshot() -> None:
-    assert group(StreamsEpoch(4, 0), 4, CURRENT_TASKS).snapshot("g", 9, str) == GroupObserved(
+    member = structs.replace(
+        INSTANCE,
+        member_id="m",
+        topics=["in"],
+        assigned={"0": [1]},
+        member_epoch=4,
+        previous_member_epoch=4,
+        state="STABLE",
+        pending_revocation={"0": [2]},
+        target={"0": [1, 2]},
+        standby={"1": [0]},
+        warmup={},
+    )
+    assert snapshot(group(StreamsEpoch(4, 0), 4, CURRENT_TASKS)) == GroupObserved(
         group_id="g",
         timestamp=9,
-        members=[
-            ObservedMember(
-                member_id="m",
-                topics=["in"],
-                assigned={"0": [1]},
-                client_id="c",
-                client_host="/h",
-                rack_id="r",
-                rebalance_timeout_ms=300_000,
-                member_epoch=4,
-                previous_member_epoch=4,
-                state="STABLE",
-                pending_revocation={"0": [2]},
-                target={"0": [1, 2]},
-                standby={"1": [0]},
-                warmup={},
-                process_id="p",
-                endpoint="h:1",
-            )
-        ],
+        members=[member],
         group_epoch=4,
         group_protocol="streams",
         protocol_type="streams",
@@ -281,9 +259,7 @@ def test_streams_group_records_give_a_snapshot() -> None:
     ],
 )
 def test_streams_group_state_follows_from_its_epochs(streams_group: EpochGroup, state: str) -> None:
-    observed = streams_group.snapshot("g", 9, str)
-    assert observed is not None
-    assert observed.state == state
+    assert snapshot(streams_group).state == state
 
 
 def test_group_before_its_first_epoch_has_no_snapshot() -> None:
