@@ -1,14 +1,15 @@
 """Fixtures that run the command line in the test's own process."""
 
 import io
+import json
 import logging
 import os
 import signal
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -49,16 +50,12 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     root.handlers[:], root.level = handlers, level
 
 
-#: Runs the command line and returns a finished process, as ``tests.support.command.run`` does.
-RunCommand = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture
-def run(command: Command) -> RunCommand:
-    def run(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.CompletedProcess(words, *command(*words, stdin=stdin))
-
-    return run
+def json_answers(command: Command, *words: str, lines: Sequence[Any]) -> tuple[int, list[Any]]:
+    """Run a command on lines of JSON, or on other text; return the exit status and the answers."""
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    status, out, errors = command(*words, stdin="\n".join(texts))
+    assert errors == ""
+    return status, [json.loads(line) for line in out.splitlines()]
 
 
 def table_cells(out: str) -> list[list[str]]:

@@ -9,7 +9,7 @@ from assignors.errors import BadInput
 from assignors.partitioner import partition_for_key
 from streaming.cli.json_lines import answer_lines
 from streaming.cli.partitioning import KeyFormat, parse_key, partition_chooser
-from tests.unit.streaming.cli.conftest import RunCommand
+from tests.unit.streaming.cli.conftest import Command
 
 
 def answered(data: bytes, partitions: int = 10, *, keys: KeyFormat = "utf8") -> Any:
@@ -64,35 +64,35 @@ def test_invalid_input_is_refused(partitioner: Any, options: Any, message: str) 
         partition_chooser(partitioner, **{"partitions": 3, **options})
 
 
-def test_partition_command_hashes_keys_like_java(run: RunCommand) -> None:
+def test_partition_command_hashes_keys_like_java(command: Command) -> None:
     keys = ["21", "foobar", "a-little-bit-long-string", "a-little-bit-longer-string", "abc", ""]
-    done = run("partition", "--partitions", "1000", stdin="\n".join(keys) + "\n")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == ["340", "166", "112", "819", "107", "681"]
+    answer = command("partition", "--partitions", "1000", stdin="\n".join(keys) + "\n")
+    assert answer == (0, "340\n166\n112\n819\n107\n681\n", "")
 
 
-def test_round_robin_and_sticky_ignore_keys(run: RunCommand) -> None:
-    done = run("partition", "--partitions", "3", "--partitioner", "round-robin", stdin="k\n" * 5)
-    assert done.stdout.split() == ["0", "1", "2", "0", "1"]
-    done = run("partition", "--partitions", "3", "--partitioner", "round-robin", "--start", "2", stdin="k\n" * 2)
-    assert done.stdout.split() == ["2", "0"]
-    sticky = ("partition", "--partitions", "50", "--partitioner", "sticky", "--seed", "9")
-    done = run(*sticky, stdin="k\n" * 400)
-    assert [len(set(done.stdout.split()[at : at + 164])) for at in (0, 164)] == [1, 1]
-    assert done.stdout == run(*sticky, stdin="k\n" * 400).stdout
-    done = run(*sticky, "--batch-size", "400", "--record-size", "200", stdin="k\n" * 4)
-    assert [len(set(done.stdout.split()[at : at + 2])) for at in (0, 2)] == [1, 1]
+def test_round_robin_and_sticky_ignore_keys(command: Command) -> None:
+    def partitions(*words: str, keys: int) -> list[str]:
+        return command("partition", *words, stdin="k\n" * keys)[1].split()
+
+    round_robin = ("--partitions", "3", "--partitioner", "round-robin")
+    assert partitions(*round_robin, keys=5) == ["0", "1", "2", "0", "1"]
+    assert partitions(*round_robin, "--start", "2", keys=2) == ["2", "0"]
+    sticky = ("--partitions", "50", "--partitioner", "sticky", "--seed", "9")
+    batches = partitions(*sticky, keys=400)
+    assert [len(set(batches[at : at + 164])) for at in (0, 164)] == [1, 1]
+    assert batches == partitions(*sticky, keys=400)
+    batches = partitions(*sticky, "--batch-size", "400", "--record-size", "200", keys=4)
+    assert [len(set(batches[at : at + 2])) for at in (0, 2)] == [1, 1]
 
 
-def test_invalid_options_are_refused(run: RunCommand) -> None:
+def test_invalid_options_are_refused(command: Command) -> None:
     for arguments, message in (
         (("--partitions", "many"), "--partitions"),
         ((), "--partitions"),
         (("--partitions", "3", "--partitioner", "best"), "best"),
         (("--partitions", "3", "--keys", "hex"), "hex"),
     ):
-        done = run("partition", *arguments, stdin="a\n")
-        assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith("error: ")
-        assert message in done.stderr
-        assert len(done.stderr.splitlines()) == 1
+        status, out, errors = command("partition", *arguments, stdin="a\n")
+        assert (status, out, errors.count("\n")) == (2, "", 1)
+        assert errors.startswith("error: ")
+        assert message in errors
