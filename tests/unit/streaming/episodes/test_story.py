@@ -5,7 +5,7 @@ from streaming.episodes.story import story
 from streaming.records.episodes import Bounds, Downtime, Episode, PartitionDowntime, Waiting
 from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import QuietNote, episodes
-from tests.unit.streaming.episodes.test_kinds import CASES, restart_one_by_one, started, storm
+from tests.unit.streaming.episodes.test_kinds import restart_one_by_one, started, storm
 
 STORY_DATE = "2023-11-14"
 
@@ -30,54 +30,6 @@ def test_a_storm_names_its_member_and_the_time_between() -> None:
         f"Rebalanced 8 times in 1 minute because of a (4 times, about every 20 s), {STORY_DATE} 23:13–23:14 UTC: "
         "12 partitions moved, 6 more than once. Not settling."
     )
-
-
-def test_story_of_every_episode_kind() -> None:
-    heads = {
-        name: story(episodes("checkout", make().diffs)[-1]).partition(", 2023")[0] for name, (make, *_) in CASES.items()
-    }
-    assert heads == {
-        "members come": "Scaled out from 3 to 4 members (d joined)",
-        "members leave": "Scaled in from 3 to 1 member (a and b left)",
-        "all leave": "Shut down (all 3 members left)",
-        "all are gone, nobody knows how": "Cause unknown (a, b and c departed)",
-        "one by one": "Rolling restart of 3 members",
-        "all at once": "Restart of all 3 members at once",
-        "one of three": "Restart of a",
-        "one of three, nobody knows how": "Probably a restart of a",
-        "the session of one ends": "Crash of a",
-        "it ends, and the member comes back": "Crash of a (came back)",
-        "it is back before its session ends": "Crash of a (came back)",
-        "one is gone, nobody knows how": "Cause unknown (a departed)",
-        "one is gone without a reason": "Cause unknown (a departed)",
-        "offset commits make a crash likely": "Probably a crash of a",
-        "one went, another came": "Cause unknown (x joined, a left)",
-        "it did not poll": "Removed a after max.poll.interval.ms",
-        "again and again": heads["again and again"],
-        "subscription": "Changed subscriptions",
-        "a subscription, which the leader sees as new topics": "Changed subscriptions",
-        "partitions": "Changed partition counts",
-        "a deleted topic, which the second round's cause names": "Lost the partitions of a deleted topic",
-        "a deleted topic, and a rebalance without counts": "Lost the partitions of a deleted topic",
-        "assignor": "Changed the assignor to sticky",
-        "protocol": "Migrated to the consumer protocol",
-        "coordinator": "Moved to another coordinator",
-        "connectors": "Changed connectors or tasks",
-        "a connector is deleted": "Changed connectors or tasks",
-        "nothing says why": "Cause unknown",
-        "polled, one by one": "Probably a rolling restart of 3 members",
-        "polled, all between two answers": "Cause unknown (a, b and c departed and came back)",
-        "as members report it, all at once": "Probably a restart of all 3 members at once",
-        "the same client leaves and comes back (KIP-848)": (
-            "Probably removed a after max.poll.interval.ms (left and came back)"
-        ),
-        "the same client is gone and back (KIP-848)": "Cause unknown (a departed and came back)",
-        "the session of a client ends, and it is back (KIP-848)": "Crash of a (came back)",
-        "a later round says why": "Changed partition counts",
-        "a visitor": "Cause unknown (d joined, d left)",
-        "a visitor that crashed": "Crash of d",
-        "a default client id on other hosts": "Probably a rolling restart of 2 of 3 members",
-    }
 
 
 def test_awaited_condition_is_reported() -> None:
