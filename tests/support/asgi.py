@@ -70,3 +70,9 @@ def ask(
         {name.decode(): value.decode() for name, value in sent[0]["headers"]},
         b"".join(message.get("body", b"") for message in sent[1:]),
     )
+
+
+async def settle() -> None:
+    """Let the tasks of the event loop run until each waits for something."""
+    for _ in range(20):
+        await asyncio.sleep(0)

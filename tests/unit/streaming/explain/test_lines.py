@@ -10,6 +10,7 @@ UUID = "3e1f0f0a-9f5c-4a57-8a3c-0e3b7d1b2c4d"
 NEWEST_MS = 1_717_200_000_000
 JAVA = "[Consumer clientId=my app, [x], groupId=g] "
 LIBRDKAFKA = "%4|1700000000.171|X|my app#consumer-1| [thrd:main]: "
+POLL_TIMEOUT = LIBRDKAFKA + "Application maximum poll interval (5ms) exceeded by 8ms: leaving group\n"
 
 
 def events(text: str) -> list[LogEvent]:
@@ -72,16 +73,14 @@ def test_client_log_wordings_are_recognised(line: str, expected: tuple[str, str,
 
 def test_message_without_a_group_is_skipped_in_a_log_of_several() -> None:
     lines = [LIBRDKAFKA.replace("my app", name) + f'Group "{name}": leave (in state up)\n' for name in ("g", "h")]
-    poll = LIBRDKAFKA + "Application maximum poll interval (5ms) exceeded by 8ms: leaving group\n"
-    assert [event.group_id for event in events("".join([*lines, poll, *lines]))] == ["g", "h", "g", "h"]
-    assert [event.group_id for event in events(poll + lines[0])] == ["g", "g"]
+    assert [event.group_id for event in events("".join([*lines, POLL_TIMEOUT, *lines]))] == ["g", "h", "g", "h"]
+    assert [event.group_id for event in events(POLL_TIMEOUT + lines[0])] == ["g", "g"]
 
 
 def test_all_messages_without_a_group_are_counted() -> None:
     counts = LineCounts()
     reader = LogReader("x.log", NEWEST_MS, counts)
-    poll = LIBRDKAFKA + "Application maximum poll interval (5ms) exceeded by 8ms: leaving group\n"
-    assert [*reader.read(poll.encode() * 250), *reader.finish()] == []
+    assert [*reader.read(POLL_TIMEOUT.encode() * 250), *reader.finish()] == []
     assert (counts.understood_lines, counts.lines_without_group) == (250, 250)
 
 
@@ -90,22 +89,13 @@ def test_answers_to_stale_heartbeats_are_ignored() -> None:
 
 
 def test_message_without_a_group_gets_the_group_of_its_client() -> None:
-    timeout_line = (
-        f"{LIBRDKAFKA}Consumer group session timed out (in join-state steady) after 45123 ms without a successful "
-    )
-    lines = (
-        f'{timeout_line}response from the group coordinator (broker 3)\n{LIBRDKAFKA}Group "g": leave (in state up)\n'
-    )
-    expired_event, _ = events(lines)
-    assert expired_event.client is not None
-    assert (expired_event.group_id, expired_event.client.client_id, expired_event.client.kind) == (
-        "g",
-        "my app",
-        "expired",
-    )
-    assert expired_event.client.reason.endswith(
-        "after 45123 ms without a successful response from the group coordinator"
-    )
+    reason = "after 45123 ms without a successful response from the group coordinator"
+    timeout = f"{LIBRDKAFKA}Consumer group session timed out (in join-state steady) {reason} (broker 3)\n"
+    expired_event, _ = events(f'{timeout}{LIBRDKAFKA}Group "g": leave (in state up)\n')
+    client = expired_event.client
+    assert client is not None
+    assert (expired_event.group_id, client.client_id, client.kind) == ("g", "my app", "expired")
+    assert client.reason.endswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -117,9 +107,8 @@ def test_message_without_a_group_gets_the_group_of_its_client() -> None:
     ],
 )
 def test_kafka_0_10_log_wordings_are_recognised(line: str, number: int) -> None:
-    (event,) = events(
-        f"[2016-09-01 10:00:00,123] INFO [GroupCoordinator 0]: {line} (kafka.coordinator.GroupCoordinator)"
-    )
+    start = "[2016-09-01 10:00:00,123] INFO [GroupCoordinator 0]:"
+    (event,) = events(f"{start} {line} (kafka.coordinator.GroupCoordinator)")
     assert event.coordinator is not None
     assert (event.group_id, event.coordinator.number) == ("g", number)
 
@@ -151,11 +140,8 @@ def test_member_ids_with_blanks_are_read_from_tables() -> None:
     text = table(("my g", go_member_id, "-", "/10.0.0.1", "app@h (x)", "1")) + table(
         ("h", plain_member_id, "i", "/10.0.0.2", "c", "0")
     )
-    listings = [(event.group_id, event.listing and event.listing.members) for event in events(text)]
-    assert [(group, [*(members or ())]) for group, members in listings] == [
-        ("my g", [go_member_id]),
-        ("h", [plain_member_id]),
-    ]
+    listings = [(event.group_id, [*event.listing.members]) for event in events(text) if event.listing]
+    assert listings == [("my g", [go_member_id]), ("h", [plain_member_id])]
 
 
 def test_rows_that_are_not_in_their_columns_are_ignored() -> None:

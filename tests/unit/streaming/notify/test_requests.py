@@ -24,10 +24,8 @@ WEBHOOK_SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef01234567").decode
 def sent(kind: str, notification: Notification, secret: str = "", **fields: Any) -> tuple[str, dict[str, str], Any]:
     if kind not in {"pagerduty", "opsgenie"}:
         fields.setdefault("url", "https://example.com/hook")
-    notification_request = request(
-        NotifyTarget(name="ops", type=kind, **fields), notification, secret, 1_700_000_001_500
-    )
-    return notification_request.url, notification_request.headers, msgspec.json.decode(notification_request.body)
+    result = request(NotifyTarget(name="ops", type=kind, **fields), notification, secret, 1_700_000_001_500)
+    return result.url, result.headers, msgspec.json.decode(result.body)
 
 
 def test_slack_request_has_the_incident_as_text() -> None:
@@ -40,9 +38,8 @@ def test_teams_request_is_an_adaptive_card() -> None:
     _, _, body = sent("teams", OPEN_NOTIFICATION)
     (attachment,) = body["attachments"]
     assert attachment["contentType"] == "application/vnd.microsoft.card.adaptive"
-    assert [block["text"] for block in attachment["content"]["body"]] == [
-        *("critical: g storm", "critical: g storm: g does not settle.")
-    ]
+    texts = [block["text"] for block in attachment["content"]["body"]]
+    assert texts == ["critical: g storm", "critical: g storm: g does not settle."]
     assert attachment["content"]["actions"][0]["url"] == "https://m/groups/g"
 
 
@@ -75,12 +72,8 @@ def test_opsgenie_requests_create_and_close_an_alert() -> None:
 
 
 def test_a_webhook_is_a_signed_cloudevent() -> None:
-    notification_request = request(
-        NotifyTarget(name="ops", type="webhook", url="https://example.com"),
-        OPEN_NOTIFICATION,
-        WEBHOOK_SECRET,
-        1_700_000_001_500,
-    )
+    webhook = NotifyTarget(name="ops", type="webhook", url="https://example.com")
+    notification_request = request(webhook, OPEN_NOTIFICATION, WEBHOOK_SECRET, 1_700_000_001_500)
     assert msgspec.json.decode(notification_request.body) == {
         "specversion": "1.0",
         "id": "g/incident/1/1/open",

@@ -1,10 +1,12 @@
 import json
+from collections.abc import Sequence
 
 import pytest
 from msgspec import structs
 
 from streaming.recording.overview import (
     MAX_LISTED_EPISODES,
+    GroupOverview,
     NoEpisodeAtTime,
     OwnerLine,
     episode_at,
@@ -30,44 +32,48 @@ from tests.support.compacted import (
 GROUP = "team/checkout"
 QUIET_MS = 120_000
 NOW_MS = ENDED_MS + 60_000
+CHECKOUT, EPISODES = latest(checkout_group()), episode_records(checkout_group())
+DOWNTIME = Downtime(lower_ms=5, upper_ms=9, total_ms=(5, 9), bounded_ms=9)
+EPISODES_WITH_DOWNTIME = [
+    EpisodeRecord(structs.replace(record.episode, downtime=DOWNTIME), b"{}") for record in EPISODES
+]
+
+
+def checkout_overview(
+    records: list[EpisodeRecord], now_ms: int = NOW_MS, levels: Sequence[ServiceLevel] = ()
+) -> GroupOverview:
+    (overview,) = group_overviews([CHECKOUT], records, [], now_ms, levels)
+    return overview
 
 
 def test_groups_are_sorted_and_have_their_newest_episode() -> None:
     second = DiffBuilder(group_id="a").join("x")
-    overviews = group_overviews(
-        [latest(checkout_group()), latest(second)],
-        [*episode_records(checkout_group()), *episode_records(second, over=False)],
-        [],
-        NOW_MS,
-    )
-    assert [(overview.latest.group_id, overview.state, len(overview.episodes)) for overview in overviews] == [
-        ("a", "settled", 1),
-        (GROUP, "settled", 1),
-    ]
+    records = [*EPISODES, *episode_records(second, over=False)]
+    overviews = group_overviews([CHECKOUT, latest(second)], records, [], NOW_MS)
+    shown = [(overview.latest.group_id, overview.state, len(overview.episodes)) for overview in overviews]
+    assert shown == [("a", "settled", 1), (GROUP, "settled", 1)]
     assert overviews[1].newest is not None
     assert (overviews[1].newest.episode, overviews[1].newest.kind) == (2, "rolling-restart")
 
 
 def test_first_episode_after_a_reset_is_the_newest() -> None:
-    first, second = (record._replace(written=1) for record in episode_records(checkout_group()))
+    first, second = (record._replace(written=1) for record in EPISODES)
     again = EpisodeRecord(structs.replace(first.episode, opened_at=ENDED_MS + 1), b"{}", written=2)
     assert episode_at(GROUP, [again, second], None, QUIET_MS) is again
-    assert group_overviews([latest(checkout_group())], [second, again], [], NOW_MS)[0].episodes == [again]
-    assert group_overviews([latest(checkout_group())], [again, second], [], NOW_MS)[0].episodes == [again]
+    assert checkout_overview([second, again]).episodes == checkout_overview([again, second]).episodes == [again]
 
 
 @pytest.mark.parametrize("clock_ahead_ms", [2 * 3_600_000, 1000 * 31_557_600_000])
 def test_episode_with_future_time_hides_no_newer_one(clock_ahead_ms: int) -> None:
-    first, second = episode_records(checkout_group())
+    first, second = EPISODES
     ahead = structs.replace(first.episode, opened_at=first.episode.opened_at + clock_ahead_ms)
-    early_record = EpisodeRecord(ahead, b"{}", written=1)
-    late = second._replace(written=2)
-    assert episode_at(GROUP, [late, early_record], None, QUIET_MS) is late
-    assert group_overviews([latest(checkout_group())], [late, early_record], [], NOW_MS)[0].episodes == [late]
+    early, late = EpisodeRecord(ahead, b"{}", written=1), second._replace(written=2)
+    assert episode_at(GROUP, [late, early], None, QUIET_MS) is late
+    assert checkout_overview([late, early]).episodes == [late]
 
 
 def test_episode_with_the_higher_number_is_chosen_at_equal_times() -> None:
-    first, second = episode_records(checkout_group())
+    first, second = EPISODES
     level = EpisodeRecord(structs.replace(second.episode, opened_at=first.episode.opened_at), b"{}")
     assert episode_at(GROUP, [level, first], None, QUIET_MS) is level
 
@@ -94,23 +100,13 @@ def test_overview_of_a_group_without_members_or_episodes() -> None:
 
 
 def test_downtime_today_counts_episodes_with_a_round_today() -> None:
-    records = [
-        EpisodeRecord(
-            structs.replace(record.episode, downtime=Downtime(lower_ms=5, upper_ms=9, total_ms=(5, 9), bounded_ms=9)),
-            b"{}",
-        )
-        for record in episode_records(checkout_group())
-    ]
+    first, second = EPISODES_WITH_DOWNTIME
     day = 86_400_000
-    episode_of_yesterday = structs.replace(records[0].episode, opened_at=NOW_MS - 2 * day, updated_at=NOW_MS - day)
-    (both,) = group_overviews([latest(checkout_group())], records, [], NOW_MS)
-    (second,) = group_overviews(
-        [latest(checkout_group())], [records[1], EpisodeRecord(episode_of_yesterday, b"{}")], [], NOW_MS
-    )
-    (tomorrows_overview,) = group_overviews([latest(checkout_group())], records, [], NOW_MS + day)
+    yesterday = structs.replace(first.episode, opened_at=NOW_MS - 2 * day, updated_at=NOW_MS - day)
+    both = checkout_overview([first, second])
     assert both.today == Downtime(lower_ms=10, upper_ms=18, total_ms=(10, 18), bounded_ms=18)
-    assert second.today == records[1].episode.downtime
-    assert tomorrows_overview.today is None
+    assert checkout_overview([second, EpisodeRecord(yesterday, b"{}")]).today == DOWNTIME
+    assert checkout_overview([first, second], NOW_MS + day).today is None
     assert json.loads(encode(both.line()))["downtimeToday"]["upperMs"] == 18
 
 
@@ -132,16 +128,16 @@ def test_line_has_the_episode_as_in_the_topic() -> None:
 def test_open_incidents_are_listed_with_their_group_as_records() -> None:
     wrong = [IncidentRecord(incident, encode(incident)) for incident in FLAPPY_INCIDENTS]
     flappy_assignment = latest(DiffBuilder(group_id="flappy").join("a"))
-    overviews = group_overviews([latest(checkout_group()), flappy_assignment], [], wrong, NOW_MS)
+    overviews = group_overviews([CHECKOUT, flappy_assignment], [], wrong, NOW_MS)
     assert [[incident.incident.incident for incident in group.incidents] for group in overviews] == [[3, 2], []]
     values = b",".join(value for _, value in overviews[0].incidents)
     for answer in (overviews[0].line(), group_overview("flappy", [flappy_assignment], [], wrong).document()):
         assert encode(answer).endswith(b'"incidents":[' + values + b"]}")
-    assert group_overview(GROUP, [latest(checkout_group())], [], wrong).incidents == []
+    assert group_overview(GROUP, [CHECKOUT], [], wrong).incidents == []
 
 
 def test_members_are_shown_by_display_name() -> None:
-    lines = owner_lines(latest(checkout_group()))
+    lines = owner_lines(CHECKOUT)
     assert [(line.name, line.member_id, line.client_host, line.owned) for line in lines] == [
         ("pay (h1)", "pay@h1#2", "/h1", {"t": [2, 3]}),
         ("pay (h2)", "pay@h2#2", "/h2", {"t": [4, 5]}),
@@ -177,28 +173,21 @@ def test_latest_episodes_of_a_group_are_newest_first() -> None:
     assert [episode.episode.episode for episode in overview.episodes] == wanted
     answer = json.loads(encode(overview.document()))
     assert [row["episode"] for row in answer["episodes"]] == wanted
-    assert {name: answer[name] for name in ("groupId", "kind", "state", "protocol", "assignor")} == {
-        "groupId": "g",
-        "kind": "consumer",
-        "state": "settled",
-        "protocol": "classic",
-        "assignor": "range",
-    }
+    assert (answer["groupId"], answer["kind"], answer["state"]) == ("g", "consumer", "settled")
+    assert (answer["protocol"], answer["assignor"]) == ("classic", "range")
     assert (answer["generation"], answer["groupEpoch"], answer["timestamp"]) == (12, None, builder.now)
     assert [row["memberId"] for row in answer["members"]] == sorted(f"m{number}" for number in range(12))
 
 
 def test_overview_of_deleted_or_unknown_group_is_refused() -> None:
     with pytest.raises(UnknownGroup, match="group g: not found; `rebalance-monitor groups`"):
-        group_overview("g", [latest(checkout_group())], episode_records(checkout_group()), [])
+        group_overview("g", [CHECKOUT], EPISODES, [])
     with pytest.raises(UnknownGroup, match=f"group {GROUP}: deleted; .*why {GROUP}"):
-        group_overview(GROUP, [], episode_records(checkout_group()), [])
-    for ask in (
-        lambda: episode_at("g", episode_records(checkout_group()), None, QUIET_MS),
-        lambda: episode_at("g", [], 1, QUIET_MS),
-    ):
-        with pytest.raises(UnknownGroup, match="group g: has no episode"):
-            ask()
+        group_overview(GROUP, [], EPISODES, [])
+    with pytest.raises(UnknownGroup, match="group g: has no episode"):
+        episode_at("g", EPISODES, None, QUIET_MS)
+    with pytest.raises(UnknownGroup, match="group g: has no episode"):
+        episode_at("g", [], 1, QUIET_MS)
 
 
 @pytest.mark.parametrize(
@@ -206,16 +195,12 @@ def test_overview_of_deleted_or_unknown_group_is_refused() -> None:
     [(STARTED_MS, 1), (STARTED_MS + QUIET_MS, 1), (RESTARTED_MS, 2), (ENDED_MS, 2), (ENDED_MS + QUIET_MS, 2)],
 )
 def test_episode_is_open_until_the_quiet_time_has_passed(at: int, number: int) -> None:
-    assert episode_at(GROUP, episode_records(checkout_group()), at, QUIET_MS).episode.episode == number
+    assert episode_at(GROUP, EPISODES, at, QUIET_MS).episode.episode == number
 
 
 def test_unfinished_episode_stays_open() -> None:
-    assert (
-        episode_at(
-            GROUP, episode_records(checkout_group(), over=False), ENDED_MS + 10 * QUIET_MS, QUIET_MS
-        ).episode.episode
-        == 2
-    )
+    unfinished = episode_records(checkout_group(), over=False)
+    assert episode_at(GROUP, unfinished, ENDED_MS + 10 * QUIET_MS, QUIET_MS).episode.episode == 2
 
 
 @pytest.mark.parametrize(
@@ -224,26 +209,20 @@ def test_unfinished_episode_stays_open() -> None:
         (STARTED_MS - 1, "22:13:20.999Z: episode 1 began at 2023-11-14T22:13:21.000Z"),
         (
             STARTED_MS + QUIET_MS + 1,
-            ("22:15:21.001Z: episode 1 ended at 2023-11-14T22:13:21.000Z, episode 2 began at 2023-11-14T22:23:21.000Z"),
+            "22:15:21.001Z: episode 1 ended at 2023-11-14T22:13:21.000Z, episode 2 began at 2023-11-14T22:23:21.000Z",
         ),
         (ENDED_MS + QUIET_MS + 1, "22:25:36.001Z: episode 2 ended at 2023-11-14T22:23:36.000Z"),
     ],
 )
 def test_no_open_episode_names_the_neighbours_and_exits_1(at: int, time: str) -> None:
     with pytest.raises(NoEpisodeAtTime) as refused:
-        episode_at(GROUP, episode_records(checkout_group()), at, QUIET_MS)
+        episode_at(GROUP, EPISODES, at, QUIET_MS)
     assert str(refused.value) == f"group {GROUP}: no episode was open at 2023-11-14T{time}"
     assert refused.value.exit_status == 1
 
 
 def test_first_matching_service_level_applies() -> None:
     levels = [ServiceLevel(groups="other", downtime_day_ms=1), ServiceLevel(groups="team/.*", downtime_day_ms=100)]
-    downtime = Downtime(lower_ms=5, upper_ms=9, total_ms=(5, 9), bounded_ms=9)
-    records = [
-        EpisodeRecord(structs.replace(record.episode, downtime=downtime), b"{}")
-        for record in episode_records(checkout_group())
-    ]
-    (overview_with_service_level,) = group_overviews([latest(checkout_group())], records, [], NOW_MS, levels)
-    (overview_without_level,) = group_overviews([latest(checkout_group())], records, [], NOW_MS, levels[:1])
-    assert overview_with_service_level.line()["slo"].budget_left == (0.82, 0.9)
-    assert "slo" not in overview_without_level.line()
+    overview = checkout_overview(EPISODES_WITH_DOWNTIME, levels=levels)
+    assert overview.line()["slo"].budget_left == (0.82, 0.9)
+    assert "slo" not in checkout_overview(EPISODES_WITH_DOWNTIME, levels=levels[:1]).line()

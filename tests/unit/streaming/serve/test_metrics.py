@@ -69,15 +69,12 @@ def test_rebalances_of_one_round_have_no_duration(history: History) -> None:
 
 
 def test_members_in_causes_are_one_series_per_group_and_cause(history: History) -> None:
-    history.append(records(Group("g", {"t": 6}, 1).diffs(2)))
-    group = msgspec.structs.replace(
-        history.groups["g"], cause_members={"member.fenced": 'the "first" and 2 more', "member.left": "i-4"}
-    )
-    exported = samples(Board(history.round_range, {"g": group}))
-    assert {labels: value for (name, labels), value in exported.items() if "cause_members" in name} == {
-        (("cause", "member.fenced"), ("consumergroup", "g"), ("members", 'the "first" and 2 more')): 1,
-        (("cause", "member.left"), ("consumergroup", "g"), ("members", "i-4")): 1,
-    }
+    board = stored_board(history, 2)
+    causes = {"member.fenced": 'the "first" and 2 more', "member.left": "i-4"}
+    board.groups = {"g": msgspec.structs.replace(history.groups["g"], cause_members=causes)}
+    exported = {labels: value for (name, labels), value in samples(board).items() if "cause_members" in name}
+    label = ("consumergroup", "g")
+    assert exported == {(("cause", cause), label, ("members", names)): 1 for cause, names in causes.items()}
 
 
 def test_stale_feed_has_no_group_states(history: History) -> None:

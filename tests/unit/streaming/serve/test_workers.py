@@ -14,6 +14,7 @@ from starlette.types import Message
 from assignors.errors import BadInput
 from streaming.serve.forecasts import WorkerPool
 from streaming.serve.problems import Problem
+from tests.support.asgi import settle
 
 
 class UnpicklableError(BadInput):
@@ -94,11 +95,6 @@ class Waiting(WorkerPool):
             self.cancelled_count += 1
             raise
         return b""
-
-
-async def settle() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 def test_full_queue_rejects_and_leaving_clients_free_slots() -> None:
