@@ -36,7 +36,6 @@ def live(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 def test_advise_prints_the_advice_as_text(command: Command, live: MemoryKafka) -> None:
     status, out, errors = command("advise", "checkout")
-
     assert (status, errors) == (0, "")
     lines = out.splitlines()
     start = lines.index("info     checkout  cooperative-assignor: an eager assignor stops all members")
@@ -55,15 +54,10 @@ def test_advise_prints_the_advice_as_text(command: Command, live: MemoryKafka) -
 
 def test_advise_all_prints_json_and_exits_with_1(command: Command, live: MemoryKafka) -> None:
     status, out, errors = command("advise", "--all", "--json", "--fail-on", "info")
-
     assert (status, errors) == (1, "")
     documents = [json.loads(line) for line in out.splitlines()]
     assert {(advice["groupId"], advice["severity"]) for advice in documents} == {("checkout", "info")}
     assert {advice["rule"] for advice in documents} >= {"cooperative-assignor", "consumer-protocol"}
-    assert set(documents[0]) == {
-        *("rule", "groupId", "severity", "evidence", "change", "saving", "confidence"),
-        *("title", "client", "settings", "unsure", "episodes", "docs"),
-    }
     assert command("advise", "--all", "--fail-on", "warning")[0] == 0
 
 
@@ -75,7 +69,6 @@ def test_config_file_is_checked_without_a_cluster(command: Command, tmp_path: Pa
     file = tmp_path / "consumer.properties"
     file.write_text("group.id=checkout\nsession.timeout.ms=10000\nheartbeat.interval.ms=5000\n")
     status, out, errors = command("advise", "--config", str(file), "--json", "--fail-on", "warning")
-
     assert (status, errors) == (1, "")
     assert json.loads(out) == {
         "rule": "heartbeat-interval",

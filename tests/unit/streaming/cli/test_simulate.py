@@ -40,14 +40,6 @@ def test_scenario_is_read_from_file_or_standard_input(simulate: SimulateCommand,
         assert (status, json.loads(out), errors) == (0, answer("eager", "consumer"), "")
 
 
-def test_all_protocols_are_simulated_by_default(simulate: SimulateCommand) -> None:
-    status, out, _ = simulate("-", "--json", stdin=SCENARIO_TEXT)
-    assert status == 0
-    assert list(json.loads(out)["protocols"]) == [
-        *("zookeeper", "eager-v1", "eager", "cooperative", "connect", "consumer")
-    ]
-
-
 @pytest.mark.parametrize(
     ("options", "tables"),
     [((), 0), (("--protocol", "eager", "--protocol", "cooperative"), 2), (("--rows", "1"), 6), (("--rows", "0"), 0)],

@@ -14,34 +14,15 @@ TOPICS = {"t": Topic("t", 4, None, "AAAAAAAAAAAAAAAAAAAAAQ")}
 
 
 def member(name: str, *owned: int, instance: str | None = None, **more: Any) -> LiveMember:
-    return LiveMember(
-        **{
-            "member_id": f"{name}-id",
-            "names": MemberNames(client_id=name, group_instance_id=instance),
-            "topics": ("t",),
-            "owned": {"t": list(owned)} if owned else {},
-            "generation": 7,
-            "session_timeout_ms": 6000,
-            "rebalance_timeout_ms": 60_000,
-            **more,
-        }
-    )
+    names = MemberNames(client_id=name, group_instance_id=instance)
+    fields = {"member_id": f"{name}-id", "names": names, "topics": ("t",), "generation": 7}
+    share = {"t": list(owned)} if owned else {}
+    timeouts = {"session_timeout_ms": 6000, "rebalance_timeout_ms": 60_000}
+    return LiveMember(**{**fields, **timeouts, "owned": share, **more})
 
 
 def group(*members: LiveMember, **more: Any) -> LiveGroup:
-    return LiveGroup(
-        **{
-            "group_id": "g",
-            "kind": "consumer",
-            "protocol": "classic",
-            "assignor": "range",
-            "number": 7,
-            "timestamp": 0,
-            "members": members,
-            "topics": TOPICS,
-            **more,
-        }
-    )
+    return LiveGroup("g", "consumer", "classic", "range", 7, 0, members, TOPICS)._replace(**more)
 
 
 def test_group_starts_from_its_state_with_its_settings() -> None:

@@ -96,11 +96,9 @@ def test_episode_is_found_by_number_or_last() -> None:
 
 def test_episode_without_rounds_or_members_is_not_replayed() -> None:
     builder = checkout_group()
-    with pytest.raises(
-        NoForecast, match="group team/checkout, episode 2: the diff topic no longer has any of its rounds"
-    ):
-        past_change(episodes(builder)[1], [], None, {})
-    first = episodes(builder)[0]
+    first, second = episodes(builder)
+    with pytest.raises(NoForecast, match="episode 2: the diff topic no longer has any of its rounds"):
+        past_change(second, [], None, {})
     with pytest.raises(NoForecast, match="group team/checkout: it has no members now"):
         past_change(first, rounds(builder, first), None, {})
 
@@ -114,9 +112,8 @@ def forecast_numbers(builder: DiffBuilder, **more: Any) -> tuple[int, int] | Non
 
 def test_episode_is_replayed_as_it_happened() -> None:
     episode = find_episode("g", episodes(checkout_group()), "last")
-    cost = forecast_numbers(checkout_group())
-    assert cost is not None
-    assert cost[0] == episode.rebalances
+    rebalances, _ = forecast_numbers(checkout_group()) or (None, None)
+    assert rebalances == episode.rebalances
 
 
 def test_migration_is_replayed_as_a_migration() -> None:

@@ -10,7 +10,7 @@ from streaming.simulation.event_loop import protocol_assignor_pairs, run_scenari
 from streaming.simulation.parse import load_scenario
 from streaming.simulation.results import simulation_document as as_json
 from streaming.simulation.scenario import InvalidScenario
-from tests.support.machines import after, round_summary, scenario
+from tests.support.machines import after, played, round_summary, scenario
 
 CONTRACT_SCENARIO = scenario(
     "t0: 6, t1: 3",
@@ -26,13 +26,10 @@ CONTRACT_SCENARIO = scenario(
     scheduled_rebalance_delay_ms=300000,
 )
 CAUSES = {
-    "member.joined",
-    "member.left",
-    "member.fenced",
-    "member.subscription_changed",
-    "topic.partitions_changed",
-    "coordinator.failed",
+    *("member.joined", "member.left", "member.fenced", "member.subscription_changed"),
+    *("topic.partitions_changed", "coordinator.failed"),
 }
+CHANGE_FIELDS = ("owned", "revoked", "assigned", "kept")
 
 
 def topic_partitions(share: dict[str, list[int]]) -> set[tuple[str, int]]:
@@ -50,10 +47,8 @@ def check_diff_algebra(answer: dict[str, Any], number: str) -> None:
         last = (entry["at"], entry[number])
         owners: list[tuple[str, int]] = []
         for name, member in entry["members"].items():
-            assert set(member) == {"owned", "revoked", "assigned", "kept"}
-            owned, revoked, assigned, kept = (
-                topic_partitions(member[key]) for key in ("owned", "revoked", "assigned", "kept")
-            )
+            assert set(member) == set(CHANGE_FIELDS)
+            owned, revoked, assigned, kept = map(topic_partitions, (member[key] for key in CHANGE_FIELDS))
             assert kept == owned - revoked
             assert revoked <= owned
             assert not assigned & owned
@@ -69,7 +64,7 @@ def check_diff_algebra(answer: dict[str, Any], number: str) -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOL_FAMILIES)
 def test_simulation_result_has_the_fields_of_the_contract(protocol: str) -> None:
-    answer = as_json(run_scenario(load_scenario(CONTRACT_SCENARIO), protocol))
+    answer = played(CONTRACT_SCENARIO, protocol)
     assert set(answer) == {"rounds", "requests", "rebalances", "moved", "unavailableMs", "longestGapMs"}
     check_diff_algebra(answer, "groupEpoch" if protocol == "consumer" else "generation")
     last = after(answer["rounds"][-1])
@@ -103,10 +98,8 @@ def test_protocols_rank_as_documented_in_downtime_and_moves() -> None:
 
 
 def test_joins_in_the_initial_delay_are_one_generation() -> None:
-    text = "topics: {t: 4}\nevents:\n" + "".join(
-        f"  - {{at: {at}, join: c{at}, topics: [t]}}\n" for at in (0, 500, 2500, 5000, 20_000)
-    )
-    rounds = as_json(run_scenario(load_scenario(text), "eager"))["rounds"]
+    text = scenario("t: 4", *(f"at: {at}, join: c{at}, topics: [t]" for at in (0, 500, 2500, 5000, 20_000)))
+    rounds = played(text, "eager")["rounds"]
     assert [round_summary(entry) for entry in rounds] == [
         (1, 1, "member.joined", ["c0", "c500", "c2500", "c5000"]),
         (2, 1, "member.joined", ["c20000"]),
@@ -115,13 +108,11 @@ def test_joins_in_the_initial_delay_are_one_generation() -> None:
 
 def test_pause_within_the_session_timeout_gives_no_rebalance() -> None:
     text = "topics: {t: 2}\nevents: [{at: 0, join: a}, {at: 0, join: b}, {at: 60000, pause: b, down_ms: %d}]"
-    for protocol in ("eager", "cooperative", "consumer", "zookeeper", "eager-v1", "connect"):
-        short_simulation = as_json(run_scenario(load_scenario(text % 20_000), protocol))
+    for protocol in PROTOCOL_FAMILIES:
+        short_simulation = played(text % 20_000, protocol)
         assert [entry for entry in short_simulation["rounds"] if entry["at"] > 60_000] == [], protocol
         assert short_simulation["longestGapMs"] >= 20_000
-    kinds = [
-        round_summary(entry)[2] for entry in as_json(run_scenario(load_scenario(text % 70_000), "eager"))["rounds"]
-    ]
+    kinds = [round_summary(entry)[2] for entry in played(text % 70_000, "eager")["rounds"]]
     assert kinds == ["member.joined", "member.fenced", "member.joined"]
 
 
@@ -130,7 +121,7 @@ def test_scenario_may_last_for_days(protocol: str) -> None:
     """A group must become stable within a day after the scenario's last event, however long the scenario lasts."""
     day_ms = 24 * 3600 * 1000
     text = scenario("t: 4", "at: 0, join: a", f"at: {2 * day_ms}, join: b", f"at: {4 * day_ms}, leave: b")
-    last = as_json(run_scenario(load_scenario(text), protocol))["rounds"][-1]
+    last = played(text, protocol)["rounds"][-1]
     assert last["at"] >= 4 * day_ms
     assert {name: share for name, share in after(last).items() if share} == {"a": {"t": [0, 1, 2, 3]}}
 
@@ -143,7 +134,7 @@ def test_duplicate_instance_id_fences_the_earlier_member() -> None:
         "at: 60000, join: c9, topics: [t], instance_id: i-2",
         "at: 90000, join: c4, topics: [t]",
     )
-    answer = as_json(run_scenario(load_scenario(text), "eager"))
+    answer = played(text, "eager")
     # The replacement causes no rebalance; in the next round the new process owns the partitions.
     assert [round_summary(entry)[2:] for entry in answer["rounds"]] == [
         ("member.joined", ["c1", "c2"]),
@@ -173,7 +164,7 @@ def test_simulation_options_give_protocol_assignor_pairs() -> None:
 def test_members_without_topics_count_as_members() -> None:
     text = "topics: {t: 4}\nevents: [{at: 0, join: a, topics: []}]"
     for protocol in PROTOCOL_FAMILIES:
-        rounds = as_json(run_scenario(load_scenario(text), protocol))["rounds"]
+        rounds = played(text, protocol)["rounds"]
         share = {"t": [0, 1, 2, 3]} if protocol == "connect" else {}  # workers run every connector
         assert [after(entry) for entry in rounds] == [{"a": share}], protocol
 
@@ -196,7 +187,7 @@ def test_process_ended_by_a_duplicate_instance_id_stays_ended(protocol: str) -> 
         "at: 91000, leave: b",
         "at: 99000, leave: a",
     )
-    last = as_json(run_scenario(load_scenario(text), protocol))["rounds"][-1]
+    last = played(text, protocol)["rounds"][-1]
     assert {share for member_share in after(last).values() for share in member_share} == set()
 
 

@@ -18,22 +18,13 @@ from streaming.simulation.live_group import LiveGroup, LiveMember
 from streaming.simulation.scenario import Scenario, ScenarioEvent
 from streaming.simulation.what_if import GroupChange, ProtocolAssignor, apply_change, previews
 
-EAGER, COOPERATIVE, UNIFORM = (
-    ProtocolAssignor("eager", "range"),
-    ProtocolAssignor("cooperative", "cooperative-sticky"),
-    what_if.PROTOCOL_ASSIGNORS[4],
-)
+EAGER, COOPERATIVE = ProtocolAssignor("eager", "range"), ProtocolAssignor("cooperative", "cooperative-sticky")
+UNIFORM = what_if.PROTOCOL_ASSIGNORS[4]
 
 
 def member(name: str, owned: Holding, *, topics: tuple[str, ...] = ("t",), **more: object) -> LiveMember:
-    fields = {
-        "member_id": f"{name}-00000000-0000-4000-8000-000000000000",
-        "names": MemberNames(client_id=name),
-        "topics": topics,
-        "owned": owned,
-        "generation": 5,
-        **more,
-    }
+    names = {"member_id": f"{name}-00000000-0000-4000-8000-000000000000", "names": MemberNames(client_id=name)}
+    fields = names | {"topics": topics, "owned": owned, "generation": 5} | more
     return LiveMember(**fields)  # type: ignore[arg-type]
 
 
@@ -78,12 +69,8 @@ def test_cooperative_group_assigns_in_a_second_round() -> None:
     change = apply_change(group_of_two("cooperative-sticky"), GroupChange(add=("c",)))
     result = what_if.preview(change, COOPERATIVE)
     assert (result.own, result.rounds, result.moved, result.unowned) == (True, 2, 1, 0)
-    assert (
-        what_if.preview(
-            apply_change(group_of_two("cooperative-sticky"), GroupChange(remove=("a",))), COOPERATIVE
-        ).rounds
-        == 1
-    )
+    change = apply_change(group_of_two("cooperative-sticky"), GroupChange(remove=("a",)))
+    assert what_if.preview(change, COOPERATIVE).rounds == 1
 
 
 def test_more_partitions_or_other_topics_are_assigned() -> None:
@@ -162,9 +149,8 @@ def test_static_members_are_joined_by_static_members() -> None:
 def test_inexact_what_if_results_state_the_reason() -> None:
     random_ids_reason = "ids of new members are random: interchangeable members may swap partitions"
     reason = "members get other ids under this protocol: interchangeable members may swap partitions"
-    reasons_by_way = {
-        item.way: item.inexact for item in previews(apply_change(group_of_two(), GroupChange(add=("c",))))
-    }
+    outlook = previews(apply_change(group_of_two(), GroupChange(add=("c",))))
+    reasons_by_way = {item.way: item.inexact for item in outlook}
     assert reasons_by_way[EAGER] == ()  # the new member's name alone decides its position
     assert random_ids_reason in reasons_by_way[ProtocolAssignor("eager", "sticky")]
     assert reason in reasons_by_way[UNIFORM]
