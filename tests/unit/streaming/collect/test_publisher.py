@@ -70,18 +70,57 @@ def test_batch_and_its_offsets_are_committed_atomically(kafka: MemoryKafka, publ
     assert kafka.committed == {("group", OFFSETS_TOPIC, 3): 10, ("group", OFFSETS_TOPIC, 5): 20}
 
 
-@pytest.mark.parametrize("request_", ["commit", "send_offsets"])
-@pytest.mark.parametrize("times", [1, 3])
-def test_transaction_to_abort_is_written_again_once(
-    kafka: MemoryKafka, publisher_under_test: Publisher, request_: str, times: int, caplog: pytest.LogCaptureFixture
+ABORTED = "the transaction was aborted; writing the batch again"
+ALONE = "the cluster answers others, but not this producer ({}): a new one"
+NOT_ENOUGH_ERROR = KafkaError(KafkaError.NOT_ENOUGH_REPLICAS, "too few replicas")
+#: After an unclean leader election the broker expects other sequence numbers than the producer's.
+SEQUENCE_ERROR = KafkaError(KafkaError._FATAL, "Broker: Broker received an out of order sequence number", True)
+
+
+@pytest.mark.parametrize(
+    ("request_", "errors", "producers", "aborts", "messages"),
+    [
+        ("commit", [ABORT_REQUIRED_ERROR], 1, 1, [ABORTED]),
+        ("commit", [ABORT_REQUIRED_ERROR] * 3, 1, 3, [ABORTED] * 3),
+        ("send_offsets", [ABORT_REQUIRED_ERROR] * 3, 1, 3, [ABORTED] * 3),
+        ("produce", [NOT_ENOUGH_ERROR], 1, 1, [ABORTED]),
+        ("list_topics", [TIMED_OUT_ERROR], 2, 0, [ALONE.format(f"topic {TOPIC}: timed out")]),
+        ("commit", [TIMED_OUT_ERROR] * 2, 2, 0, [ALONE.format("timed out")]),
+        ("send_offsets", [TIMED_OUT_ERROR], 2, 0, ["offsets were not added to the transaction: timed out"]),
+        ("commit", [SEQUENCE_ERROR], 2, 0, []),
+    ],
+)
+def test_batch_of_a_failed_transaction_is_written_again(
+    kafka: MemoryKafka,
+    publisher_under_test: Publisher,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    request_: str,
+    errors: list[KafkaError],
+    producers: int,
+    aborts: int,
+    messages: list[str],
 ) -> None:
-    kafka.fail(request_, *[ABORT_REQUIRED_ERROR] * times)
+    kafka.fail(request_, *errors)
     publisher_under_test.publish([event(1), event(2)], place(10))
-    assert ids(kafka) == [b"1", b"2"]
-    assert kept(kafka) == {3: 10, 5: 20}
-    assert kafka.requests.count("abort") == times
-    assert caplog.messages.count("the transaction was aborted; writing the batch again") == times
-    assert sum(message.startswith("transaction failed: ") for message in caplog.messages) == times
+    assert (ids(kafka), kept(kafka)) == ([b"1", b"2"], {3: 10, 5: 20})
+    assert (kafka.epochs["group"], kafka.requests.count("abort")) == (producers, aborts)
+    assert [message for message in caplog.messages if message in messages] == messages
+
+
+def test_producer_that_fails_in_a_callback_is_replaced(
+    kafka: MemoryKafka, publisher_under_test: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flush = MemoryProducer.flush
+
+    def raise_on_flush(*_: object) -> int:
+        monkeypatch.setattr(MemoryProducer, "flush", flush)
+        raise SystemError("returned a result with an exception set")
+
+    monkeypatch.setattr(MemoryProducer, "flush", raise_on_flush)
+    kafka.fail("abort", SEQUENCE_ERROR)
+    publisher_under_test.publish([event(1)], place(10))
+    assert (ids(kafka), kafka.epochs["group"]) == ([b"1"], 2)
 
 
 def test_replaced_cluster_gets_no_events_of_the_former(kafka: MemoryKafka, publisher_under_test: Publisher) -> None:
@@ -92,43 +131,23 @@ def test_replaced_cluster_gets_no_events_of_the_former(kafka: MemoryKafka, publi
     assert ids(kafka) == []
 
 
-def test_rejected_record_aborts_the_whole_batch(kafka: MemoryKafka, publisher_under_test: Publisher) -> None:
-    kafka.fail("produce", KafkaError(KafkaError.NOT_ENOUGH_REPLICAS, "too few replicas"))
-    publisher_under_test.publish([event(1), event(2)], place(10))
-    assert ids(kafka) == [b"1", b"2"]
-    assert kafka.requests.count("abort") == 1
-
-
 def test_batch_without_topic_metadata_is_written_again(
     kafka: MemoryKafka,
     publisher_under_test: Publisher,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    send, failing = (
-        EventProducer.send_record,
-        iter([publisher.clients.ClusterUnavailable(f"topic {TOPIC}: no leader")]),
-    )
+    send, errors = EventProducer.send_record, [publisher.clients.ClusterUnavailable(f"topic {TOPIC}: no leader")]
 
     def raise_before_send(producer: EventProducer, *record: Any) -> None:
-        for error in failing:
-            raise error
+        if errors:
+            raise errors.pop()
         send(producer, *record)
 
     monkeypatch.setattr(EventProducer, "send_record", raise_before_send)
     publisher_under_test.publish([event(1), event(2)], place(10))
     assert (ids(kafka), kept(kafka)) == ([b"1", b"2"], {3: 10, 5: 20})
     assert f"transaction failed: topic {TOPIC}: no leader" in caplog.messages
-
-
-def test_producer_without_metadata_is_replaced(
-    kafka: MemoryKafka, publisher_under_test: Publisher, caplog: pytest.LogCaptureFixture
-) -> None:
-    kafka.fail("list_topics", TIMED_OUT_ERROR)
-    publisher_under_test.publish([event(1)], place(10))
-    assert ids(kafka) == [b"1"]
-    assert kafka.requests.count("init_transactions") == 2
-    assert "the cluster answers others, but not this producer" in caplog.text
 
 
 def test_short_outage_of_the_cluster_is_waited_out(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
@@ -139,18 +158,6 @@ def test_short_outage_of_the_cluster_is_waited_out(kafka: MemoryKafka, caplog: p
     assert ids(kafka) == [b"1"]
     assert kafka.requests.count("abort") == 0
     assert caplog.messages.count("no contact with Kafka (timed out): waiting for it") == 2
-
-
-def test_producer_that_alone_lost_the_cluster_is_replaced(
-    kafka: MemoryKafka, publisher_under_test: Publisher, caplog: pytest.LogCaptureFixture
-) -> None:
-    publisher_under_test.publish([event(1)], place(5))
-    kafka.fail("commit", TIMED_OUT_ERROR, TIMED_OUT_ERROR)
-    publisher_under_test.publish([event(2)], place(10))
-    assert ids(kafka) == [b"1", b"2"]
-    assert kafka.epochs["group"] == 2
-    lost = "the cluster answers others, but not this producer (timed out): a new one"
-    assert caplog.messages.count(lost) == 1
 
 
 def test_a_producer_that_never_answers_is_replaced(
@@ -214,15 +221,6 @@ def test_a_first_batch_whose_answer_was_lost_is_written_again(
     assert ids(kafka) == [b"1"]
 
 
-def test_offsets_waiting_for_a_dead_broker_use_new_producer(
-    kafka: MemoryKafka, publisher_under_test: Publisher, caplog: pytest.LogCaptureFixture
-) -> None:
-    kafka.fail("send_offsets", TIMED_OUT_ERROR)
-    publisher_under_test.publish([event(1)], place(10))
-    assert (ids(kafka), kafka.epochs["group"]) == ([b"1"], 2)
-    assert "offsets were not added to the transaction: timed out" in caplog.messages
-
-
 @pytest.mark.parametrize(
     ("error", "raised", "message"),
     [
@@ -252,27 +250,6 @@ def test_unrepairable_error_ends_the_collector(
     with pytest.raises(raised, match=message):
         publisher_under_test.publish([event(1)], place(10))
     assert (ids(kafka), kept(kafka)) == ([], {})
-
-
-@pytest.mark.parametrize("first", [True, False], ids=["when-it-commits", "while-it-calls-back"])
-def test_a_topic_that_lost_records_gets_a_new_producer(
-    kafka: MemoryKafka, publisher_under_test: Publisher, monkeypatch: pytest.MonkeyPatch, *, first: bool
-) -> None:
-    """After an unclean leader election the broker expects other sequence numbers than the producer's."""
-    publisher_under_test.publish([event(1)], place(5))
-    lost = KafkaError(KafkaError._FATAL, "failed: Broker: Broker received an out of order sequence number", True)
-    kafka.fail("commit" if first else "abort", lost)
-    if not first:
-        flush = MemoryProducer.flush
-
-        def raise_on_flush(self: MemoryProducer, *arguments: Any) -> int:
-            monkeypatch.setattr(MemoryProducer, "flush", flush)
-            raise SystemError("returned a result with an exception set")
-
-        monkeypatch.setattr(MemoryProducer, "flush", raise_on_flush)
-    publisher_under_test.publish([event(2)], place(10))
-    assert ids(kafka) == [b"1", b"2"]
-    assert kafka.epochs["group"] == 2
 
 
 @pytest.mark.parametrize("error", [TIMED_OUT_ERROR, ABORT_REQUIRED_ERROR])
