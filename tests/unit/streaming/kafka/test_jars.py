@@ -41,7 +41,7 @@ def test_kafka_jars_folder_without_the_jar_is_reported(tmp_path: Path, monkeypat
         fetch(JARS_TO_FETCH)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def _remove_cached_java() -> object:
     java.cache_clear()
     yield
@@ -61,7 +61,6 @@ def java_home(home: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> Path
     return fake_java(home / "bin", version)
 
 
-@pytest.mark.usefixtures("_remove_cached_java")
 def test_missing_java_error_names_the_version_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -70,7 +69,6 @@ def test_missing_java_error_names_the_version_to_install(tmp_path: Path, monkeyp
         fetch(JARS_TO_FETCH)
 
 
-@pytest.mark.usefixtures("_remove_cached_java")
 def test_java_home_precedes_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = java_home(tmp_path, monkeypatch, 'openjdk version "21.0.1" 2023-10-17')
 
@@ -81,7 +79,6 @@ def test_java_home_precedes_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyP
         java()
 
 
-@pytest.mark.usefixtures("_remove_cached_java")
 def test_java_that_does_not_start_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = java_home(tmp_path, monkeypatch, "")
     for content in ("#!/bin/sh\nexit 1\n", "#!/no/such/interpreter\n"):
@@ -90,7 +87,6 @@ def test_java_that_does_not_start_is_reported(tmp_path: Path, monkeypatch: pytes
             java()
 
 
-@pytest.mark.usefixtures("_remove_cached_java")
 @pytest.mark.parametrize(("version", "major"), [('"17"', 17), ('"17.0.9"', 17), ('"16.0.2"', 0), ("nonsense", 0)])
 def test_java_before_17_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, major: int) -> None:
     script = java_home(tmp_path, monkeypatch, f"openjdk version {version}")
@@ -128,7 +124,7 @@ class Ivy:
 
 
 @pytest.fixture
-def ivy(_remove_cached_java: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ivy:
+def ivy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ivy:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
     monkeypatch.delenv("DEFAULT_ARTIFACT_REPOSITORY", raising=False)
     monkeypatch.setattr(jars, "_ivy", lambda: tmp_path / "ivy.jar")

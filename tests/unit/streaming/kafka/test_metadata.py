@@ -10,7 +10,6 @@ from streaming.kafka import metadata
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.metadata import (
     STALL_SECONDS,
-    ContactState,
     EndOffsets,
     Identity,
     IdentityWatch,
@@ -85,13 +84,6 @@ def test_cluster_error_is_reported_with_its_reason(kafka: MemoryKafka, monkeypat
         ClusterUnavailable, match=r"bootstrap_servers memory:1: no broker describes its topics \(away\)"
     ):
         request_identities(SETTINGS, ["a"])
-
-
-def test_each_change_of_contact_is_returned_once() -> None:
-    contact = ContactState()
-    contact_changes = [contact.news(trouble) for trouble in (None, "away", "still away", None, None, "away")]
-    lost = "no contact with Kafka (away): waiting for it"
-    assert contact_changes == [None, lost, None, "Kafka answers again", None, lost]
 
 
 def test_leaderless_partition_is_awaited(kafka: MemoryKafka) -> None:

@@ -30,28 +30,25 @@ def batch(folder: Path, number: int, *sources: str, done: bool) -> None:
         (folder / "commits" / str(number)).write_text('v1\n{"nextBatchWatermarkMs":0}')
 
 
-def test_start_continues_after_the_last_finished_batch(tmp_path: Path) -> None:
-    assert spans(str(tmp_path), "m") == {}
-    batch(tmp_path, 9, '{"m":{"0":4,"1":7}}', '{"ticks":{"0":2}}', done=True)
-    assert spans(str(tmp_path), "m") == {0: OffsetSpan(4, 4), 1: OffsetSpan(7, 7)}
+@pytest.mark.parametrize(
+    ("last_done", "unfinished", "expected"),
+    [
+        ('{"m":{"0":4,"1":7}}', None, {0: OffsetSpan(4, 4), 1: OffsetSpan(7, 7)}),
+        ('{"m":{"0":4,"1":7}}', '{"m":{"0":6,"1":7,"2":3}}', {0: OffsetSpan(4, 6), 1: OffsetSpan(7, 7)}),
+        ('{"m":{"0":4}}', '{"m":{"0":0}}', {0: OffsetSpan(4, 4)}),  # the batch ends before its begin
+        (None, '{"m":{"0":4}}', {}),  # a first batch counts as unread until it is committed
+        (None, None, {}),
+    ],
+)
+def test_start_repeats_an_unfinished_batch_with_its_end(
+    tmp_path: Path, last_done: str | None, unfinished: str | None, expected: dict[int, OffsetSpan]
+) -> None:
+    if last_done is not None:
+        batch(tmp_path, 9, last_done, '{"ticks":{"0":2}}', done=True)
+    if unfinished is not None:
+        batch(tmp_path, 10 if last_done else 0, unfinished, "-", done=False)
+    assert spans(str(tmp_path), "m") == expected
     assert spans(str(tmp_path), "another") == {}
-
-
-def test_unfinished_batch_is_repeated_with_the_same_end(tmp_path: Path) -> None:
-    batch(tmp_path, 9, '{"m":{"0":4,"1":7}}', "-", done=True)
-    batch(tmp_path, 10, '{"m":{"0":6,"1":7,"2":3}}', '{"ticks":{"0":2}}', done=False)
-    assert spans(str(tmp_path), "m") == {0: OffsetSpan(4, 6), 1: OffsetSpan(7, 7)}
-
-
-def test_batch_ending_before_its_begin_has_an_empty_span(tmp_path: Path) -> None:
-    batch(tmp_path, 9, '{"m":{"0":4}}', "-", done=True)
-    batch(tmp_path, 10, '{"m":{"0":0}}', "-", done=False)
-    assert spans(str(tmp_path), "m") == {0: OffsetSpan(4, 4)}
-
-
-def test_uncommitted_first_batch_counts_as_unread(tmp_path: Path) -> None:
-    batch(tmp_path, 0, '{"m":{"0":4}}', done=False)
-    assert spans(str(tmp_path), "m") == {}
 
 
 def heartbeat(**positions: int) -> ComponentHeartbeat:

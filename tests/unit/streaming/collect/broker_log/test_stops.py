@@ -1,7 +1,7 @@
 """Bounds of the downtime in a rebalance, from its phases in the coordinator's log: prepared, stabilized, assigned."""
 
 import pytest
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from streaming.collect.broker_reasons import stop_event
 from streaming.records.events import Event, GroupObserved, Holding, ObservedMember, PartitionsStopped, Stop
@@ -60,15 +60,16 @@ def test_log_time_zone_does_not_matter(zone: int) -> None:
     )
 
 
-def test_generation_without_assignment_extends_the_next_stop() -> None:
-    first = prepare_line("01,000"), stabilized_line("02,000")
-    lines = *first, prepare_line("02,500", JOINED), stabilized_line("04,900"), assigned("05,000")
-    assert stop(*lines) == Stop(stopped_after=MINUTE_START_MS + 1_000, stopped_before=MINUTE_START_MS + 4_900)
-
-
-def test_log_that_begins_within_a_phase_has_no_lower_bound() -> None:
-    lines = stabilized_line("02,000"), prepare_line("02,500", JOINED), stabilized_line("04,900"), assigned("05,000")
-    assert stop(*lines) == Stop(stopped_before=MINUTE_START_MS + 4_900)
+@pytest.mark.parametrize(
+    ("earlier", "stopped_after"),
+    [
+        ((prepare_line("01,000"), stabilized_line("02,000")), MINUTE_START_MS + 1_000),  # without an assignment
+        ((stabilized_line("02,000"),), UNSET),  # the log begins within a phase
+    ],
+)
+def test_earlier_generation_extends_the_next_stop(earlier: tuple[str, ...], stopped_after: int | UnsetType) -> None:
+    lines = *earlier, prepare_line("02,500", JOINED), stabilized_line("04,900"), assigned("05,000")
+    assert stop(*lines) == Stop(stopped_after=stopped_after, stopped_before=MINUTE_START_MS + 4_900)
 
 
 @pytest.mark.parametrize("reasons", [(REJOINED,), (JOINED, REJOINED), (REJOINED, JOINED)])
@@ -97,6 +98,7 @@ def test_generation_without_logged_phases_has_no_bounds(lines: tuple[str, ...]) 
 def test_lines_of_other_generations_are_not_evidence() -> None:
     assert stop(*PHASES, record=6_001) is None
     assert stop(*PHASES, number=6) is None
+    assert stop(*PHASES, assigned("06,000")) == stop(*PHASES)
 
 
 REVOKED = "Member m-1 joining group during Stable; client reason: need to revoke partitions and re-join"
@@ -158,10 +160,6 @@ def snapshot(protocol: str, generation: int, *, assigned: Holding, owned: Holdin
         protocol=protocol,
         members=[member],
     )
-
-
-def test_join_phases_of_two_generations_are_separate() -> None:
-    assert stop(*PHASES, assigned("06,000")) == stop(*PHASES)
 
 
 def test_stop_bounds_apply_only_to_the_record_after_their_phase() -> None:
