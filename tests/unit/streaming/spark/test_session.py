@@ -4,7 +4,7 @@ import threading
 import tomllib
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, PropertyMock
 
 import pyspark
 import pytest
@@ -27,31 +27,20 @@ from streaming.spark.start import StreamOptions
 LOG = Path("spark.log")
 
 
-class FakeSparkContext:
-    """A fake SparkContext that counts calls of ``stop``; each call raises ``error``, if given, as without a JVM."""
-
-    def __init__(self, error: Exception | None = None, *, responds: bool = False) -> None:
-        self.stopped, self._start_error, self._is_responding = 0, error, responds
-
-    @property
-    def version(self) -> str:
-        if not self._is_responding:
-            raise Py4JNetworkError("no answer")
-        return "4.2.0"
-
-    def stop(self) -> None:
-        self.stopped += 1
-        if self._start_error is not None:
-            raise self._start_error
+def context_of_dead_jvm(error: Exception | None) -> Mock:
+    """Return a fake SparkContext without a JVM; ``stop`` raises ``error``, if given."""
+    context = Mock(stop=Mock(side_effect=error))
+    type(context).version = PropertyMock(side_effect=Py4JNetworkError("no answer"))
+    return context
 
 
 def test_a_context_is_always_stopped() -> None:
-    context = FakeSparkContext()
-    with keep_open_until_context_ends(context, LOG):  # type: ignore[arg-type] # only what the function uses
-        assert context.stopped == 0
-    with pytest.raises(KeyError), keep_open_until_context_ends(context, LOG):  # type: ignore[arg-type] # same
+    context = Mock()
+    with keep_open_until_context_ends(context, LOG):
+        assert context.stop.call_count == 0
+    with pytest.raises(KeyError), keep_open_until_context_ends(context, LOG):
         raise KeyError
-    assert context.stopped == 2
+    assert context.stop.call_count == 2
 
 
 @pytest.mark.parametrize(
@@ -59,20 +48,20 @@ def test_a_context_is_always_stopped() -> None:
 )
 @pytest.mark.parametrize("failing_phase", ["meanwhile", "at its end"])
 def test_dead_jvm_is_reported_with_its_log(error: Exception, failing_phase: str) -> None:
-    context = FakeSparkContext(error if failing_phase == "at its end" else None)
-    with pytest.raises(OutsideFailure) as raised, keep_open_until_context_ends(context, LOG):  # type: ignore[arg-type] # same
+    context = context_of_dead_jvm(error if failing_phase == "at its end" else None)
+    with pytest.raises(OutsideFailure) as raised, keep_open_until_context_ends(context, LOG):
         if failing_phase == "meanwhile":
             raise error
     assert str(raised.value) == (
         "Spark's JVM is gone, killed or out of memory; its log is spark.log. "
         "Start again: the checkpoint has the offsets and the state"
     )
-    assert context.stopped == 1
+    assert context.stop.call_count == 1
 
 
 def test_error_of_a_running_jvm_is_raised_unchanged() -> None:
     raised = Py4JError("Method x does not exist")
-    with pytest.raises(Py4JError) as error, keep_open_until_context_ends(FakeSparkContext(responds=True), LOG):  # type: ignore[arg-type] # same
+    with pytest.raises(Py4JError) as error, keep_open_until_context_ends(Mock(), LOG):
         raise raised
     assert error.value is raised
 
@@ -104,29 +93,16 @@ def test_start_is_aborted_when_the_program_stops() -> None:
 
 
 def test_spark_submit_properties_override_session_properties(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    class FakeSparkConf:
-        """A fake SparkConf with the properties passed to spark-submit; a real SparkConf would need a JVM."""
-
-        def __init__(self) -> None:
-            self.properties = {"spark.master": "yarn"}
-
-        def setIfMissing(self, name: str, value: str) -> None:  # noqa: N802 - Spark's name
-            self.properties.setdefault(name, value)
-
-    class FakeContext:
-        """A fake SparkContext."""
-
-        getSystemProperty = staticmethod(str)  # noqa: N815 - Spark's name
-
-        def __init__(self, conf: FakeSparkConf) -> None:
-            self.properties = conf.properties
-
-    monkeypatch.setattr(pyspark, "SparkConf", FakeSparkConf)
-    monkeypatch.setattr(pyspark, "SparkContext", FakeContext)
+    submitted = {"spark.master": "yarn"}
+    monkeypatch.setattr(pyspark, "SparkConf", Mock(return_value=Mock(setIfMissing=submitted.setdefault)))
+    spark_context = Mock()
+    monkeypatch.setattr(pyspark, "SparkContext", spark_context)
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     session_properties = {"spark.master": "local[2]", "spark.app.name": "monitor"}
-    context: Any = session._context(session_properties, tmp_path / "log", tmp_path)
-    assert context.properties == session_properties | {"spark.master": "yarn"}
+    context = session._context(session_properties, tmp_path / "log", tmp_path)
+    assert context is spark_context.return_value
+    assert submitted == session_properties | {"spark.master": "yarn"}
+    spark_context.assert_called_once_with(conf=pyspark.SparkConf())
 
 
 def properties(options: SessionOptions) -> dict[str, str]:
