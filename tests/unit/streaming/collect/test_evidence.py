@@ -94,7 +94,6 @@ def test_unknown_cause_is_stated() -> None:
 
 def test_member_with_partitions_to_release_may_be_fenced() -> None:
     departure = ended(2000, 2001, protocol="consumer", pending_revocation={"t": [2]})
-
     assert departure is not None
     assert departure[0] == UNSURE_CAUSE
     assert departure[1].endswith("it still had partitions to give up: can't tell a crash from a leave")

@@ -58,13 +58,11 @@ def test_resumed_fold_repeats_and_loses_no_event() -> None:
 def test_group_with_offsets_only_gives_no_event() -> None:
     created = RawRecord(4, 0, 1, log.group_key("g"), log.group_bytes(0, {}))
     commit = RawRecord(4, 1, 2, log.commit_key("simple", "t", 0), log.commit_value(2))
-
     assert fold([created, commit]) == []
 
 
 def test_tombstone_of_a_group_gives_a_deleted_event() -> None:
     rows = [generation(1, 1, {"m": {"t": [0]}}), RawRecord(4, 2, 2000, log.group_key("g"), None)]
-
     assert events(fold(rows))[1:] == [
         Event("kafka://c/__consumer_offsets", "4:2", GroupDeleted(group_id="g", timestamp=2000, reason="tombstone"))
     ]
@@ -72,7 +70,6 @@ def test_tombstone_of_a_group_gives_a_deleted_event() -> None:
 
 def test_two_generations_with_equal_time_are_both_published() -> None:
     rows = [generation(1, 1, {"m": {"t": [0]}}, at=7), generation(2, 2, {"m": {"t": [0]}}, at=7)]
-
     assert [
         (event.id, event.data.generation) for event in events(fold(rows)) if isinstance(event.data, GroupObserved)
     ] == [("4:1", 1), ("4:2", 2)]
@@ -84,9 +81,7 @@ def test_truncated_value_is_returned_and_reading_continues(value_length: int) ->
     truncated_record = generation(2, 2, {"m": {"t": [0]}})._replace(
         value=(generation(2, 2, {"m": {"t": [0]}}).value or b"")[:value_length]
     )
-
     first, rejected, last = fold([readable_record, truncated_record, after])
-
     assert observed(first).generation == 1
     assert isinstance(rejected, RejectedRecord)
     assert (rejected.record, rejected.error.type) == (truncated_record, "MalformedRecord")
@@ -145,9 +140,7 @@ def test_unwanted_group_is_neither_decoded_nor_dead_lettered() -> None:
         generation(3, 1, {"m": {"t": [0]}})._replace(key=log.group_key("other")),
     ]
     fold_under_test = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__, lambda group_id: group_id != "g")
-
     out = [item for row in rows for item in fold_under_test.add(row)] + fold_under_test.settle()
-
     assert [event.id for event in events(out)] == ["4:3"]
     assert {group: subscribed(snapshot) for group, snapshot in fold_under_test.snapshots().items()} == {"other": {"t"}}
 
@@ -155,9 +148,7 @@ def test_unwanted_group_is_neither_decoded_nor_dead_lettered() -> None:
 @pytest.mark.parametrize("timestamp", [-1, MAX_TIMESTAMP + 1, 2**62])
 def test_time_outside_the_range_of_events_is_refused(timestamp: int) -> None:
     row = generation(1, 1, {"m": {"t": [0]}}, at=timestamp)
-
     [rejected] = fold([row])
-
     assert isinstance(rejected, RejectedRecord)
     assert str(rejected.error) == f"timestamp: {timestamp} is not a time in milliseconds"
 
@@ -227,7 +218,6 @@ def test_repeated_snapshot_of_an_epoch_group_is_published_once() -> None:
     head = log.string("g")
     epoch = RawRecord(4, 1, 1000, b"\x00\x11" + head, bytes.fromhex("0000 00000004 0000000000000000 00"))
     again = epoch._replace(offset=2, timestamp=2000)
-
     assert [event.id for event in events(fold([epoch, again]))] == ["4:1"]
 
 

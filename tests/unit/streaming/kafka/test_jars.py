@@ -30,13 +30,11 @@ def test_jars_are_read_from_folder_in_kafka_jars(tmp_path: Path, monkeypatch: py
     files = create_files(tmp_path / "jars" / inside, "kafka_2.13-9.9.9.jar", "other-1.jar")
     create_files(tmp_path / "jars/another-set", "kafka-clients-3.jar")
     monkeypatch.setenv("KAFKA_JARS", str(tmp_path / "jars"))
-
     assert [path.resolve() for path in fetch(JARS_TO_FETCH)] == [path.resolve() for path in files]
 
 
 def test_kafka_jars_folder_without_the_jar_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_JARS", str(tmp_path))
-
     with pytest.raises(OutsideFailure, match=rf"KAFKA_JARS={tmp_path}: neither the folder nor a subfolder"):
         fetch(JARS_TO_FETCH)
 
@@ -64,14 +62,12 @@ def java_home(home: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> Path
 def test_missing_java_error_names_the_version_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-
     with pytest.raises(NoJava, match="Java 17 or newer is missing: install it"):
         fetch(JARS_TO_FETCH)
 
 
 def test_java_home_precedes_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = java_home(tmp_path, monkeypatch, 'openjdk version "21.0.1" 2023-10-17')
-
     assert java() == (script, 21)
     java.cache_clear()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))

@@ -51,7 +51,6 @@ def test_log_record_with_an_exception_is_one_json_line() -> None:
     except ValueError:
         record = logging.makeLogRecord({"msg": "failed", "exc_info": sys.exc_info()})
     line = JsonFormatter().format(record)
-
     assert "\n" not in line
     assert json.loads(line)["exception"].endswith("invalid literal for int() with base 10: 'no'")
 
@@ -61,7 +60,6 @@ def test_log_lines_are_written_to_standard_error(kind: str, capsys: pytest.Captu
     configure_logging(kind)
     logging.getLogger("x").info("hello")
     captured_output = capsys.readouterr()
-
     assert captured_output.out == ""
     assert "hello" in captured_output.err
     assert (kind == "json") == captured_output.err.startswith("{")
@@ -79,7 +77,6 @@ def test_only_lost_py4j_connections_are_not_logged(
     configure_logging("text")
     values = {"msg": "no answer", "name": "root", "levelno": logging.ERROR, "pathname": "/site/py4j/gateway.py"}
     logging.getLogger().handle(logging.makeLogRecord({**values, "exc_info": (type(error), error, None)}))
-
     assert ("no answer" in capsys.readouterr().err) == shown
 
 

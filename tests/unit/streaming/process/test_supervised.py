@@ -18,7 +18,6 @@ SLEEP_COMMAND = ["sleep", "100"]
 
 def test_stopped_process_has_the_status_of_the_signal(tmp_path: Path) -> None:
     process = SupervisedProcess(SLEEP_COMMAND, tmp_path / "log")
-
     assert process.poll() is None
     process.stop()
     assert process.poll() == 128 + signal.SIGTERM
@@ -60,13 +59,11 @@ def test_stopped_process_ends_by_signal_or_is_killed(
     process = SupervisedProcess(command, tmp_path / "log")
     eventually(lambda: "ready" in (tmp_path / "log").read_text())
     process.stop(timeout=stop_timeout)
-
     assert process.poll() == status
 
 
 def test_process_output_and_exit_status_are_captured(tmp_path: Path) -> None:
     process = SupervisedProcess(["sh", "-c", "echo out; echo err >&2; exit 7"], tmp_path / "log")
-
     assert process.wait(10) == 7
     assert sorted((tmp_path / "log").read_text().split()) == ["err", "out"]
     process.stop()
@@ -116,6 +113,5 @@ def test_process_ends_when_its_supervisor_is_killed(tmp_path: Path) -> None:
         pytest.skip("only Linux kills a child with its parent")
     process = SupervisedProcess(SLEEP_COMMAND, tmp_path / "log")
     os.kill(process._supervisor.pid, signal.SIGKILL)
-
     eventually(lambda: not alive(process.pid))
     process.kill()

@@ -38,7 +38,6 @@ def test_leave_request_is_evidence_of_members_without_a_reason(
         preparing("explicit `LeaveGroup` request for (a, b) members."),
         "Stabilized group g generation 2 with 1 members.",
     ).evidence("g", 2)
-
     assert [item.member_ids for item in evidence] == expected
     assert {item.kind for item in evidence} == {"member.left"}
     assert evidence[0].reason == "explicit `LeaveGroup` request; client reason: done"
@@ -51,7 +50,6 @@ def test_implausible_member_ids_are_not_matched(length: int, kinds: list[str]) -
         f"[GroupId {group}] Member m joins the consumer group using the consumer protocol.",
         f"[GroupId {group}] Bumped group epoch to 2 with metadata hash 1.",
     )
-
     assert [item.kind for item in log.evidence(group, 2)] == kinds
 
 

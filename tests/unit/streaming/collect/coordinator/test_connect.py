@@ -49,7 +49,6 @@ def test_empty_allocation_is_none() -> None:
 def test_running_connect_tasks_follow_from_the_assignment() -> None:
     before = {"snk": [-1, 0, 1], "src": [0]}
     assignment = WorkerAssignment({"src": [1]}, {"snk": [0, 1]})
-
     assert running_tasks(before, assignment, "sessioned") == {"snk": [-1], "src": [0, 1]}
     assert running_tasks(before, assignment, "default") == {"src": [1]}
 
@@ -87,7 +86,6 @@ def test_connect_assignment_bytes_are_decoded(data: bytes, protocol: str, expect
 def test_malformed_connect_assignment_is_refused(data: bytes, protocol: str | None, message: str) -> None:
     with pytest.raises(MalformedRecord) as error:
         read_assignment(data, protocol)
-
     assert str(error.value).startswith(message)
 
 

@@ -18,7 +18,6 @@ def member(
 
 def test_subscription_and_assignment_bytes_are_decoded() -> None:
     metadata = subscription(["t", "u"], {"t": [2, 1]}, generation=4, rack="r1")
-
     assert read_subscription(metadata, "range") == member(["t", "u"], {"t": [1, 2]}, 4, "r1")
     assert read_assignment(assignment({"u": [1, 0]}), "range") == {"assigned": {"u": [0, 1]}}
 
@@ -41,7 +40,6 @@ def test_empty_bytes_are_not_metadata() -> None:
 def test_subscriptions_of_known_and_newer_versions_are_read(version: int, expected: dict[str, Any]) -> None:
     topics, owned = pack(">i", 1) + string("t"), pack(">i", 1) + string("t") + pack(">ii", 1, 5)
     data = pack(">h", version) + topics + prefixed(b"anything") + owned + pack(">i", 9) + string("r") + b"more"
-
     assert read_subscription(data, "range") == expected
 
 
@@ -53,7 +51,6 @@ def test_sticky_members_declare_owned_partitions_in_user_data() -> None:
     owned = pack(">i", 1) + string("t") + pack(">iii", 2, 5, 3)
     metadata = subscription(["t"], user_data=owned + pack(">i", 6))
     metadata_without_generation = subscription(["t"], user_data=owned)
-
     assert read_subscription(metadata, "sticky") == member(["t"], {"t": [3, 5]}, 6)
     assert read_subscription(metadata_without_generation, "sticky") == member(["t"], {"t": [3, 5]}, -1)
     assert read_subscription(metadata, "range") == member(["t"])
@@ -111,7 +108,6 @@ def test_generation_of_a_cooperative_member_is_decoded() -> None:
 def test_malformed_subscription_is_refused_with_the_reason(data: bytes, message: str) -> None:
     with pytest.raises(MalformedRecord) as error:
         read_subscription(data, "range")
-
     assert str(error.value) == message
 
 
@@ -135,7 +131,6 @@ def test_malformed_subscription_is_refused_with_the_reason(data: bytes, message:
 def test_malformed_assignment_is_refused_with_the_reason(data: bytes, message: str) -> None:
     with pytest.raises(MalformedRecord) as error:
         read_assignment(data, "range")
-
     assert str(error.value) == message
 
 
@@ -143,7 +138,6 @@ def test_repeated_partitions_are_listed_once() -> None:
     repeated_partitions = (
         pack(">h", 0) + pack(">i", 2) + (string("t") + pack(">i", 100_000) + pack(">i", 7) * 100_000) * 2
     )
-
     assert read_assignment(repeated_partitions + NULL_BYTES, "range") == {"assigned": {"t": [7]}}
     highest = pack(">hi", 0, 1) + string("t") + pack(">ii", 1, 2**31 - 1) + NULL_BYTES
     assert read_assignment(highest, "range") == {"assigned": {"t": [2**31 - 1]}}

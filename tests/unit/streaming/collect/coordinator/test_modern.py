@@ -70,7 +70,6 @@ def test_group_keeps_order_of_replaced_subscriptions() -> None:
 
 def test_deleted_group_stays_deleted_after_tombstones() -> None:
     group = after(part("epoch", 2), part("subscriptions", subscription("t"), "m"))
-
     assert apply_records(part("epoch", None), epoch_group=group).is_gone
     for rest in (
         part("subscriptions", None, "m"),
@@ -189,7 +188,6 @@ def test_streams_topology_record_gives_its_topics() -> None:
     indexes = b"\x02" + pack(">h", 0) + b"\x01\x01\x00"
     subtopology = b"\x020" + b"\x03\x02b\x02a" + b"\x01" + b"\x01" + b"\x01" + b"\x02" + info + b"\x02" + indexes
     value = pack(">hi", 0, 3) + b"\x02" + subtopology + b"\x00" + b"\x00"
-
     assert decode(key(23), value) == GroupRecordPart("g", "streams", "topology", Topology(3, ("a", "b", "rp")))
     for end in range(len(value) - 1):  # the tagged fields at the end are not read
         with pytest.raises(MalformedRecord):

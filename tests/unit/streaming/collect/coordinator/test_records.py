@@ -56,7 +56,6 @@ def test_tombstone_decodes_to_an_empty_record() -> None:
 
 def test_member_metadata_of_non_consumer_groups_is_not_decoded() -> None:
     value = group_bytes(7, {"m": (b"\x01", b"\x02")}).replace(string("consumer"), string("sr"))
-
     record: Any = decode(group_key("g"), value)
     [member] = record.value.members
     assert (member.topics, member.owned, member.assigned) == ([], {}, {})
@@ -117,11 +116,9 @@ def test_malformed_record_error_names_the_field() -> None:
 def test_reason_names_the_member_with_invalid_bytes() -> None:
     metadata = subscription(["t"])
     bad_share = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
-
     with pytest.raises(MalformedRecord) as leader_error:
         decode(group_key("g"), group_bytes(7, {"good": (metadata, b""), "bad": (metadata, bad_share)}))
     with pytest.raises(MalformedRecord) as of_member:
         decode(group_key("g"), group_bytes(7, {"bad": (metadata[:5], b"")}))
-
     assert str(leader_error.value) == "assignment of member bad: assignedPartitions.partitions: null"
     assert str(of_member.value) == "subscription of member bad: topics: the value ends after 5 bytes, inside this field"

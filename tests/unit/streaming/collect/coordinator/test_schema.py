@@ -64,7 +64,6 @@ def test_record_fields_depend_on_the_version(data: bytes, expected: dict[str, An
 def test_refused_fields_are_named(data: bytes, message: str) -> None:
     with pytest.raises(MalformedRecord) as error:
         SCHEMA_OF_VALUE.read(data)
-
     assert str(error.value) == message
 
 
@@ -82,7 +81,6 @@ def test_refused_fields_are_named(data: bytes, message: str) -> None:
 def test_truncated_or_wrong_fields_are_refused_by_name(data: bytes, read: str, message: str) -> None:
     with pytest.raises(MalformedRecord) as error:
         getattr(Reader(data), read)("field")
-
     assert str(error.value) == message
 
 

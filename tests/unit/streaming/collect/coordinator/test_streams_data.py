@@ -63,7 +63,6 @@ def test_empty_and_newer_user_data_have_no_tasks(data: bytes | None) -> None:
 def test_malformed_streams_assignment_names_the_field(data: bytes, message: str) -> None:
     with pytest.raises(MalformedRecord) as error:
         read_assigned_tasks(data)
-
     assert str(error.value).startswith(message)
 
 
@@ -89,7 +88,6 @@ def test_last_leave_of_a_streams_group_gives_empty_snapshot() -> None:
 
 def test_user_data_of_another_assignor_is_ignored() -> None:
     members = {"m": (subscription(["in"], user_data=b"\x00"), assignment({}, user_data=b"\x00"))}
-
     record: Any = decode(group_key("g"), group_bytes(4, members, protocol="range"))
     assert record.value.kind is UNSET
     with pytest.raises(MalformedRecord, match="subscription of member m: version: the value ends after 1 bytes"):
