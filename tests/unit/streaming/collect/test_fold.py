@@ -1,7 +1,6 @@
 import pytest
 
 from streaming.collect.coordinator.records import RawRecord
-from streaming.collect.counts import subscribed
 from streaming.collect.fold import CollectedEvent, Fold, Outcome, RejectedRecord
 from streaming.records.events import (
     COORDINATOR_MOVED,
@@ -59,13 +58,6 @@ def test_group_with_offsets_only_gives_no_event() -> None:
     created = RawRecord(4, 0, 1, log.group_key("g"), log.group_bytes(0, {}))
     commit = RawRecord(4, 1, 2, log.commit_key("simple", "t", 0), log.commit_value(2))
     assert fold([created, commit]) == []
-
-
-def test_tombstone_of_a_group_gives_a_deleted_event() -> None:
-    rows = [generation(1, 1, {"m": {"t": [0]}}), RawRecord(4, 2, 2000, log.group_key("g"), None)]
-    assert events(fold(rows))[1:] == [
-        Event("kafka://c/__consumer_offsets", "4:2", GroupDeleted(group_id="g", timestamp=2000, reason="tombstone"))
-    ]
 
 
 def test_two_generations_with_equal_time_are_both_published() -> None:
@@ -131,18 +123,6 @@ def test_record_after_a_bad_assignment_is_still_collected() -> None:
     ]
     # The member may have left in the unreadable generation, so the time and reason are unknown.
     assert views[6].evidence == []
-
-
-def test_unwanted_group_is_neither_decoded_nor_dead_lettered() -> None:
-    rows = [
-        record_with_null_partitions(1, 1),
-        RawRecord(4, 2, 2000, log.commit_key("g", "t", 1), b"\x00"),
-        generation(3, 1, {"m": {"t": [0]}})._replace(key=log.group_key("other")),
-    ]
-    fold_under_test = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__, lambda group_id: group_id != "g")
-    out = [item for row in rows for item in fold_under_test.add(row)] + fold_under_test.settle()
-    assert [event.id for event in events(out)] == ["4:3"]
-    assert {group: subscribed(snapshot) for group, snapshot in fold_under_test.snapshots().items()} == {"other": {"t"}}
 
 
 @pytest.mark.parametrize("timestamp", [-1, MAX_TIMESTAMP + 1, 2**62])

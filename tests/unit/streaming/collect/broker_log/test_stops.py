@@ -6,7 +6,6 @@ from msgspec import UNSET, UnsetType
 from streaming.collect.broker_reasons import stop_event
 from streaming.records.events import Event, GroupObserved, Holding, ObservedMember, PartitionsStopped, Stop
 from tests.support.broker_logs import read_lines
-from tests.support.offsets_topic import GOLDEN
 
 #: 2026-11-21 11:45 in UTC.
 MINUTE_START_MS = 1_795_261_500_000
@@ -42,15 +41,6 @@ def remove_timestamp(text: str) -> str:
 def stop(*lines: str, record: int = 5_010, group: str = "g", number: int = 5) -> Stop | None:
     stops = read_lines(*lines).phases.stops(group, number, MINUTE_START_MS + record)
     return None if stops is None or stops.eager == Stop() else stops.eager
-
-
-def test_recorded_coordinator_log_gives_the_stop_bounds() -> None:
-    lines = (GOLDEN / "coordinator-4.3.1.log").read_text().splitlines()
-    at = MINUTE_START_MS + 11_268  # timestamp of the record
-    assert stop(*lines, record=at - MINUTE_START_MS, group="g-classic", number=2) == Stop(
-        stopped_after=MINUTE_START_MS + 10_828, stopped_before=MINUTE_START_MS + 11_264
-    )
-    assert stop(*lines, record=12_275, group="g-classic", number=3) == Stop(stopped_before=MINUTE_START_MS + 12_271)
 
 
 @pytest.mark.parametrize("zone", [0, 3_600_000, -12_600_000, 20_700_000])
