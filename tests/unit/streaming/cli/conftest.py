@@ -80,6 +80,12 @@ def stopped_when(condition: Callable[[], object], number: signal.Signals = signa
     thread.join()
 
 
+def publish_diffs(kafka: MemoryKafka, builder: DiffBuilder) -> None:
+    for ce_id, diff in builder.diffs:
+        headers = [("ce_id", ce_id.encode()), ("ce_type", b"rebalance.diff")]
+        kafka.append("rebalance.diffs", encode(diff), key=diff.group_id.encode(), headers=headers)
+
+
 @pytest.fixture
 def groups(kafka: MemoryKafka) -> MemoryKafka:
     """Return compacted topics with two groups: ``team/checkout`` has settled, ``flappy`` is in a storm.

@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 
 from streaming.cli import advise
-from streaming.records.codec import encode
 from tests.support.advice import deploy
 from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import records
 from tests.support.histories import Log
 from tests.support.memory_kafka import MemoryKafka
-from tests.unit.streaming.cli.conftest import Command
+from tests.unit.streaming.cli.conftest import Command, publish_diffs
 
 
 @pytest.fixture
@@ -25,9 +24,7 @@ def live(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     for builder in (deploy(deploy(large_group, downtime_s=2), downtime_s=2), quiet):
         for topic, key, value in records(builder):
             kafka.append(topic, value, key=key)
-    for ce_id, diff in large_group.diffs:
-        headers = [("ce_id", ce_id.encode()), ("ce_type", b"rebalance.diff")]
-        kafka.append("rebalance.diffs", encode(diff), key=b"checkout", headers=headers)
+    publish_diffs(kafka, large_group)
     monkeypatch.setattr(advise, "now_ms", lambda: large_group.now + 60_000)
     log = Log("checkout")
     kafka.publish(log.topics(t=60), log.observe(41, dict(large_group.members)))

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from streaming.records.codec import encode, encode_event
+from streaming.records.codec import encode_event
 from tests.support.compacted import checkout_group, records
 from tests.support.histories import Log
 from tests.support.memory_kafka import MemoryKafka
-from tests.unit.streaming.cli.conftest import Command
+from tests.unit.streaming.cli.conftest import Command, publish_diffs
 
 ROLLING_OPTIONS = ("--rolling-restart", "--down", "5s", "--between", "20s", "--processing", "0s")
 
@@ -58,7 +58,6 @@ def test_json_has_the_fields_of_simulate(command: Command, live: MemoryKafka) ->
 def test_scale_and_deploy_file_are_forecast(command: Command, live: MemoryKafka, tmp_path: Path) -> None:
     _, out, _ = command("forecast", "checkout", "--scale", "4", "--json")
     assert json.loads(out)["protocols"]["consumer"]["moved"] == 1
-
     file = tmp_path / "deploy.yaml"
     file.write_text("events:\n  - {at: 0, leave: c}\n")
     _, out, _ = command("forecast", "checkout", "--deploy", str(file), "--json")
@@ -69,16 +68,12 @@ def test_past_episode_is_forecast_under_every_protocol(command: Command, live: M
     builder = checkout_group("pay/out")
     for topic, key, value in records(builder):
         live.append(topic, value, key=key)
-    for ce_id, diff in builder.diffs:
-        headers = [("ce_id", ce_id.encode()), ("ce_type", b"rebalance.diff")]
-        live.append("rebalance.diffs", encode(diff), key=b"pay/out", headers=headers)
-
+    publish_diffs(live, builder)
     status, out, errors = command("forecast", "pay/out", "--from", "last", "--json")
     assert (status, errors) == (0, "")
     document = json.loads(out)
     assert document["change"] == "The rolling-restart of 2023-11-14T22:23:21.000Z (episode 2)"
     assert document["protocols"]["eager"]["rebalances"] == 4
-
     status, _, errors = command("forecast", "pay/out", "--from", "7")
     assert (status, errors) == (2, "error: --from 7: group pay/out has no such episode; there are 1 to 2\n")
 

@@ -31,9 +31,8 @@ def log(kafka: MemoryKafka) -> MemoryKafka:
     kafka.create(SETTINGS.topics.incidents)
     g, bucket, sinks = Log("pay"), Bucket(), replay_sinks(SETTINGS)
     for event in (g.topics(t=4), g.join(HOSTILE_NAME), g.join("c2"), g.fence("c2"), g.join("c3")):
-        key, value, headers = codec.encode_event(event)
-        kafka.append(SETTINGS.topics.membership, value, key=key, headers=headers)
-        for write in process(bucket, [Record.of(0, 0, key, value, [*headers])], 0, sinks):
+        kafka.publish(event)
+        for write in process(bucket, [Record.of(0, 0, *codec.encode_event(event))], 0, sinks):
             kafka.append(write.topic, write.value, key=write.key, headers=list(write.headers))
     return kafka
 

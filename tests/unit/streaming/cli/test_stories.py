@@ -14,7 +14,7 @@ from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.compacted import EPISODES, checkout_group, episode_records, episode_updates
 from tests.support.memory_kafka import MemoryKafka
-from tests.unit.streaming.cli.conftest import Command, stopped_when
+from tests.unit.streaming.cli.conftest import Command, publish_diffs, stopped_when
 
 DIFFS = "rebalance.diffs"
 GROUP = "team/checkout"
@@ -26,8 +26,7 @@ WATCH_ARGS = ("watch", "--stories", "--from-beginning", "--exit-at-end")
 def diffs(kafka: MemoryKafka) -> MemoryKafka:
     """Return a cluster with the diffs of two episodes."""
     kafka.create(DIFFS, 1)
-    for ce_id, diff in checkout_group().diffs:
-        kafka.append(DIFFS, encode(diff), key=GROUP.encode(), headers=[("ce_id", ce_id.encode())])
+    publish_diffs(kafka, checkout_group())
     return kafka
 
 

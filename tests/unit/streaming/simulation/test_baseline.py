@@ -27,7 +27,6 @@ def group(*members: LiveMember, **more: Any) -> LiveGroup:
 
 def test_group_starts_from_its_state_with_its_settings() -> None:
     baseline = baseline_of(group(member("b", 0, 1), member("a", 2, 3)))
-
     assert (baseline.way, baseline.protocol, baseline.assignor, baseline.unsure) == ("eager", "eager", "range", ())
     assert baseline.members == ["b", "a"]
     plan = parse_scenario({**baseline.document, "events": []})
@@ -56,7 +55,6 @@ def test_current_protocol_is_derived_from_the_assignors(
 def test_static_members_that_are_cooperative_stay_so() -> None:
     static_member = member("a", 0, instance="a", assignors=("cooperative-sticky",))
     baseline = baseline_of(group(static_member, assignor="cooperative-sticky"))
-
     assert (baseline.way, baseline.protocol) == ("static", "cooperative")
     (assumption,) = baseline.unsure
     assert assumption.startswith("1 of 1 members have an instance id")

@@ -95,7 +95,6 @@ def test_exactly_one_change_is_required() -> None:
 def test_twentieth_of_a_large_group_restarts_at_once() -> None:
     names = [f"m{number:03}" for number in range(100)]
     events = RollingRestart().events(names, len(names))
-
     assert [event["bounce"] for event in events] == names
     assert len({event["at"] for event in events}) == 20
     assert [changes.usual_batch_size(size) for size in (1, 39, 40, 1000)] == [1, 1, 2, 50]

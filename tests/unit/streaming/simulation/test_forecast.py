@@ -59,7 +59,6 @@ def test_round_count_is_the_same_without_stored_rounds() -> None:
 def test_forecast_lists_each_protocol_by_name() -> None:
     costs = list(_costs(_scenario()).values())
     protocols = forecast.forecast_document("g", forecast.Forecast("", "eager", _scenario(), costs, "", ()))["protocols"]
-
     assert list(protocols) == ["eager", "cooperative", "static", "consumer"]
     assert protocols["static"]["downtime"]["totalMs"] == sum(protocols["static"]["unavailableMs"]["t"].values())
     assert protocols["static"]["downtime"]["worst"] == {"topic": "t", "partition": 0, "ms": costs[2].worst_ms}
@@ -70,7 +69,6 @@ def test_new_member_ids_keep_the_order_of_client_ids() -> None:
     ids = {name: f"{name}-00000000-0000-0000-0000-00000000000{n}" for n, name in enumerate(_NAMES)}
     members = {name: {"owned": {"t": [2 * n, 2 * n + 1]}, "member_id": ids[name]} for n, name in enumerate(_NAMES)}
     last_round = _costs(_scenario(members=members))["eager"].simulation.result.rounds[-1].after
-
     assert {name: list(last_round[name]["t"]) for name in _NAMES} == {"a": [0, 1], "b": [2, 3], "c": [4, 5]}
 
 

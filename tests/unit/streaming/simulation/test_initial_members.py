@@ -46,11 +46,9 @@ def test_initial_members_rebalance_like_joined_members(protocol: str, assignor: 
     first = [round_entry for round_entry in whole["rounds"] if round_entry["at"] < _START_MS]
     settled, last = after(first[-1]), round_summary(first[-1])[0]
     members = {name: {"owned": settled[name], **more} for name, more in clients.items()}
-
     begun = _simulate(
         {"topics": topics, "members": members, "generation": last, "events": _changes(1000)}, protocol, assignor
     )
-
     later = [round_entry for round_entry in whole["rounds"] if round_entry["at"] >= _START_MS]
     assert [(round_summary(round_entry), round_entry["members"]) for round_entry in begun["rounds"]] == [
         (round_summary(round_entry), round_entry["members"]) for round_entry in later

@@ -36,7 +36,6 @@ def obstacles(migration: dict[str, Any]) -> list[tuple[str, str, int | None]]:
 
 def test_without_cooperative_assignor_two_restarts_are_needed() -> None:
     migration = path("cooperative", *live_members_a_and_b(assignors=("range",)))
-
     assert migration["state"] == "ready"
     assert obstacles(migration) == [(name, "lists range, without cooperative-sticky", 1) for name in NAMES]
     assert [step["says"].partition(" partition.")[0] for step in migration["steps"]] == [
@@ -48,7 +47,6 @@ def test_without_cooperative_assignor_two_restarts_are_needed() -> None:
 
 def test_default_assignor_lists_need_one_restart() -> None:
     migration = path("cooperative", *live_members_a_and_b(assignors=("range", "cooperative-sticky")))
-
     reason = "lists range, cooperative-sticky: it gives up all before it joins"
     assert obstacles(migration) == [(name, reason, 1) for name in NAMES]
     assert len(migration["steps"]) == 1
@@ -67,7 +65,6 @@ def test_unknown_assignor_list_falls_back_to_the_groups_choice() -> None:
 
 def test_later_restarts_with_instance_ids_move_nothing() -> None:
     migration = path("static", *live_members_a_and_b())
-
     assert obstacles(migration) == [(name, "has no group.instance.id", 1) for name in NAMES]
     assert rebalances(migration) == [4, 0]
     (unknown_part,) = path("static", *live_members_a_and_b(session_timeout_ms=2500))["unsure"]
@@ -76,7 +73,6 @@ def test_later_restarts_with_instance_ids_move_nothing() -> None:
 
 def test_migration_to_kip_848_is_one_rolling_restart() -> None:
     migration = path("consumer", *live_members_a_and_b())
-
     assert (migration["state"], migration["inTheWay"]) == ("ready", [])
     # The first member's next heartbeat, 5 s after the previous one, shows that the second member left and rejoined.
     assert rebalances(migration) == [None, 3]
@@ -139,7 +135,6 @@ def test_migration_step_begins_where_the_previous_step_ended() -> None:
 
 def test_migration_as_json_has_steps_with_forecasts() -> None:
     migration = plan_migration(group(*live_members_a_and_b()), restart=ROLLING_RESTART)
-
     assert (migration["groupId"], migration["now"]) == ("g", "eager")
     assert list(migration["targets"]) == ["cooperative", "static", "consumer"]
     static = migration["targets"]["static"]

@@ -30,7 +30,6 @@ def replay_episode(builder: DiffBuilder, which: str = "last", **more: Any) -> An
 
 def test_rejoined_member_restarted_with_its_measured_pause() -> None:
     replay = replay_episode(checkout_group())
-
     assert replay.document["events"] == [
         {"at": BEGIN_MS, "bounce": "pay (h1)", "down_ms": 5000},
         {"at": BEGIN_MS + 10_000, "bounce": "pay (h2)", "down_ms": 5000},
