@@ -80,12 +80,16 @@ def test_batch_writes_only_the_last_assignment_of_a_group(log: Log) -> None:
     assert [(write.topic, write.value is None) for write in writes] == [*[("d", False)] * 3, ("a", True)]
 
 
-def live_bucket(now_ms: int = 0) -> tuple[Log, Bucket]:
+def live_events(log: Log) -> list[Event]:
+    """Return the events of two members that have sent a heartbeat."""
+    joins = [log.join(name, session_timeout_ms=10_000) for name in ("c1", "c2")]
+    return [log.topics(t=2), *joins, log.beat("c1"), log.beat("c2")]
+
+
+def live_bucket() -> tuple[Log, Bucket]:
     log, bucket = Log(), Bucket()
-    events = [log.topics(t=2), *(log.join(name, session_timeout_ms=10_000) for name in ("c1", "c2"))]
-    run(bucket, [*events, log.beat("c1"), log.beat("c2")], now_ms)
-    bucket = Bucket(bucket.pack())
-    return log, bucket
+    run(bucket, live_events(log))
+    return log, Bucket(bucket.pack())
 
 
 def written_fences(writes: list[OutputRecord]) -> list[MemberFenced]:
@@ -143,10 +147,8 @@ def test_fence_event_is_applied_when_it_is_read_back() -> None:
     assert [write.topic for write in writes] == ["d", "a"]
     bucket.pack()
     assert bucket.due == {"g": 20_000}
-    replayed_bucket, replay = Bucket(), Log()
-    events = [replay.topics(t=2), *(replay.join(name, session_timeout_ms=10_000) for name in ("c1", "c2"))]
-    events += [replay.beat("c1"), replay.beat("c2"), Event(SOURCE, "f", fence)]
-    assert run(replayed_bucket, events, now_ms=777_777)[-2:] == writes
+    replay = [*live_events(Log()), Event(SOURCE, "f", fence)]
+    assert run(Bucket(), replay, now_ms=777_777)[-2:] == writes
 
 
 def test_late_fence_is_stale_after_a_newer_heartbeat() -> None:
@@ -198,8 +200,7 @@ def test_a_group_that_stays_empty_is_forgotten_by_an_event(log: Log, bucket: Buc
     assert timedelta(milliseconds=FORGET_AFTER_MS) == timedelta(days=7)
     (write,) = expire(bucket, 5 + FORGET_AFTER_MS, SINKS)
     assert dict(write.headers)["ce_type"] == b"group.deleted"
-    back = Record(0, 9, write.key, write.value, b"group.deleted", b"1", b"s", None, [])
-    (tombstone,) = process(bucket, [back], 0, SINKS)
+    (tombstone,) = run(bucket, [written_event(write)])
     assert (tombstone.topic, tombstone.value) == ("a", None)
     assert len(Bucket(bucket.pack())) == 0
 
@@ -264,14 +265,19 @@ def log_with_leaves(log: Log, leaves: int) -> Iterator[Event]:
         yield log.leave(f"visitor-{number:04}")
 
 
+def stored_sizes(bucket: Bucket, events: list[Event]) -> list[int]:
+    """Return the size of the stored state after each half of the events."""
+    sizes = []
+    for half in events[: len(events) // 2], events[len(events) // 2 :]:
+        run(bucket, half)
+        sizes.append(len(bucket.pack()))
+    return sizes
+
+
 @pytest.mark.parametrize("events", [rolling_join_events, join_and_leave_events, log_with_leaves])
 def test_stored_state_of_a_group_is_bounded(bucket: Bucket, events: Callable[[Log, int], Iterator[Event]]) -> None:
     """After MAX_APPLIED events, the stored state of a group does not grow any more."""
-    log = list(events(Log(), 2 * MAX_FINGERPRINTS))
-    sizes = []
-    for half in log[: len(log) // 2], log[len(log) // 2 :]:
-        run(bucket, half)
-        sizes.append(len(bucket.pack()))
+    sizes = stored_sizes(bucket, list(events(Log(), 2 * MAX_FINGERPRINTS)))
     state = bucket.get("g").state
     assert len(state.applied) == MAX_FINGERPRINT_BYTES
     # Larger numbers take more bytes.
@@ -295,11 +301,7 @@ def topic_renaming_events(log: Log, topics: int) -> Iterator[Event]:
 
 @pytest.mark.parametrize("events", [acknowledgement_events, topic_renaming_events])
 def test_repeated_events_do_not_grow_the_state(events: Callable[[Log, int], Iterator[Event]]) -> None:
-    bucket, sizes = Bucket(), []
-    log = list(events(Log(), 4 * MAX_FINGERPRINTS))
-    for half in log[: len(log) // 2], log[len(log) // 2 :]:
-        run(bucket, half)
-        sizes.append(len(bucket.pack()))
+    sizes = stored_sizes(Bucket(), list(events(Log(), 4 * MAX_FINGERPRINTS)))
     assert sizes[1] <= sizes[0] + 100 < MAX_FINGERPRINT_BYTES + 5000
 
 

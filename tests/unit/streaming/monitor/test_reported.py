@@ -53,6 +53,12 @@ def after(events: list[Event]) -> GroupState:
     return state
 
 
+@pytest.fixture
+def state(log: ReportedGroup) -> GroupState:
+    """Return the state of a group at generation 3 with two members."""
+    return after(log.events_of_two_members())
+
+
 def test_members_joining_together_are_one_round() -> None:
     (diff,) = diffs(play(ReportedGroup().events_of_two_members())[1])
     assert diff.members == {"c1": change(assigned={"t": [0, 1]}), "c2": change(assigned={"t": [2, 3]})}
@@ -66,25 +72,21 @@ def test_ownership_must_last_a_while_to_be_a_round(log: ReportedGroup) -> None:
     assert play([log.join("c1"), *log.acks(1, c1=[0])])[1] == []
 
 
-def test_member_of_the_group_is_awaited(log: ReportedGroup) -> None:
-    state = after(log.events_of_two_members())
-    events = [*log.acks(4, c1=[0, 1]), *log.settled(4, c1=[0, 1])]
-    state, outputs = play(events, state)
+def test_member_of_the_group_is_awaited(log: ReportedGroup, state: GroupState) -> None:
+    state, outputs = play([*log.acks(4, c1=[0, 1]), *log.settled(4, c1=[0, 1])], state)
     assert outputs == []
     (diff,) = diffs(play(log.acks(4, c2=[2, 3]), state)[1])
     assert (diff.generation, partitions_after(diff)) == (4, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}})
 
 
-def test_late_member_keeps_what_no_other_member_has(log: ReportedGroup) -> None:
-    state = after(log.events_of_two_members())
+def test_late_member_keeps_what_no_other_member_has(log: ReportedGroup, state: GroupState) -> None:
     events = [*log.acks(4, c1=[0, 1, 2]), log.ack(4, "c1", {"t": [0, 1, 2]}, held_ms=10_000)]
     (diff,) = diffs(play(events, state)[1])
     assert partitions_after(diff) == {"c1": {"t": [0, 1, 2]}, "c2": {"t": [3]}}
     check_diff_algebra(diff)
 
 
-def test_awaited_member_is_removed_when_its_end_is_reported(log: ReportedGroup) -> None:
-    state = after(log.events_of_two_members())
+def test_awaited_member_is_removed_when_its_end_is_reported(log: ReportedGroup, state: GroupState) -> None:
     late = [*log.acks(4, c1=[0, 1, 2, 3]), log.ack(4, "c1", {"t": [0, 1, 2, 3]}, held_ms=10_000), log.fence("c2")]
     rounds = diffs(play(late, state)[1])
     assert [(diff.generation, diff.round, diff.cause.kind, partitions_after(diff)) for diff in rounds] == [
@@ -98,7 +100,8 @@ def test_cooperative_rounds_reported_in_any_order_are_both_found(log: ReportedGr
     first = [log.join("c1"), *log.acks(1, c1=[0, 1]), *log.settled(1, c1=[0, 1])]
     # c1 has reported both generations before c2's first event.
     later = [*log.acks(2, c1=[0]), *log.acks(3, c1=[0]), log.join("c2"), log.ack(2, "c2", {}), *log.acks(3, c2=[1])]
-    rounds = diffs(play([*first, *later, *log.settled(3, c1=[0], c2=[1])])[1])
+    outputs = play([*first, *later, *log.settled(3, c1=[0], c2=[1])])[1]
+    rounds = diffs(outputs)
     assert [(diff.generation, diff.round, diff.cause.kind, diff.moved, diff.unassigned) for diff in rounds] == [
         (1, 1, "member.joined", 0, {}),
         (2, 1, "member.joined", 0, {"t": [1]}),
@@ -108,42 +111,37 @@ def test_cooperative_rounds_reported_in_any_order_are_both_found(log: ReportedGr
         {"c1": {"t": [0]}, "c2": {}},
         {"c1": {"t": [0]}, "c2": {"t": [1]}},
     ]
-    outputs = play([*first, *later, *log.settled(3, c1=[0], c2=[1])])[1]
     assert len({output.id for output in outputs if isinstance(output, DiffOutput)}) == 3
 
 
-def test_generation_reported_by_one_member_only_gives_no_round(log: ReportedGroup) -> None:
-    state = after(log.events_of_two_members())
+def test_generation_reported_by_one_member_only_gives_no_round(log: ReportedGroup, state: GroupState) -> None:
     events = [*log.acks(4, c1=[0]), *log.acks(5, c2=[1, 2, 3]), *log.acks(5, c1=[0]), *log.settled(5, c1=[0])]
     (diff,) = diffs(play(events, state)[1])
     assert (diff.generation, partitions_after(diff)) == (5, {"c1": {"t": [0]}, "c2": {"t": [1, 2, 3]}})
     assert diff.cause.evidence[-1].reason == "generations 4 to 4 were not seen"
 
 
-def test_acknowledgement_without_a_generation_changes_nothing(log: ReportedGroup) -> None:
-    state = after(log.events_of_two_members())
+def test_acknowledgement_without_a_generation_changes_nothing(log: ReportedGroup, state: GroupState) -> None:
     assert play([log.ack(-1, "c1", {})], state) == (state, [])
 
 
-def test_member_that_left_is_absent_from_the_next_generation(log: ReportedGroup) -> None:
-    state, outputs = play([log.leave("c2", reason="closed")], after(log.events_of_two_members()))
+def test_member_that_left_is_absent_from_the_next_generation(log: ReportedGroup, state: GroupState) -> None:
+    state, outputs = play([log.leave("c2", reason="closed")], state)
     assert outputs == []
     (diff,) = diffs(play([*log.acks(4, c1=[0, 1, 2, 3]), *log.settled(4, c1=[0, 1, 2, 3])], state)[1])
     assert (diff.cause.kind, diff.cause.member_ids, diff.moved) == ("member.left", ["c2"], 2)
     assert not diff.members["c2"].present
 
 
-def test_crashed_member_does_not_hold_up_the_generation(log: ReportedGroup) -> None:
-    state = after(log.events_of_two_members())
+def test_crashed_member_does_not_hold_up_the_generation(log: ReportedGroup, state: GroupState) -> None:
     state, outputs = play([*log.acks(4, c1=[0, 1, 2, 3]), *log.settled(4, c1=[0, 1, 2, 3])], state)
     assert outputs == []
     (diff,) = diffs(play([log.fence("c2", reason="session timeout")], state)[1])
     assert (diff.cause.kind, diff.cause.member_ids) == ("member.fenced", ["c2"])
 
 
-def test_last_leaver_leaves_an_empty_group_that_restarts(log: ReportedGroup) -> None:
-    events = [log.leave("c1"), log.leave("c2")]
-    state, outputs = play(events, after(log.events_of_two_members()))
+def test_last_leaver_leaves_an_empty_group_that_restarts(log: ReportedGroup, state: GroupState) -> None:
+    state, outputs = play([log.leave("c1"), log.leave("c2")], state)
     (diff,) = diffs(outputs)
     assert (diff.generation, diff.cause.kind, partitions_after(diff)) == (4, "member.left", {"c1": {}, "c2": {}})
     again = [log.join("c3"), *log.acks(1, c3=[0]), *log.settled(1, c3=[0])]
@@ -164,21 +162,16 @@ def test_leaving_member_is_in_the_round_that_it_reported(log: ReportedGroup) -> 
     assert [(diff.generation, partitions_after(diff)) for diff in rounds] == [(1, {"c1": {"t": [0]}}), (2, {"c1": {}})]
 
 
-def test_repeated_newest_state_changes_nothing(log: ReportedGroup) -> None:
-    state = after(log.events_of_two_members())
+def test_repeated_newest_state_changes_nothing(log: ReportedGroup, state: GroupState) -> None:
     again = [log.join("c1"), *log.acks(3, c1=[0, 1]), *log.settled(3, c1=[0, 1])]
-    state_after_repeat, outputs = play(again, state)
-    assert outputs == []
-    assert state_after_repeat is not None
-    assert structs.replace(state_after_repeat, applied=b"") == structs.replace(state, applied=b"")
+    repeated, outputs = play(again, state)
+    assert (outputs, structs.replace(repeated, applied=b"")) == ([], structs.replace(state, applied=b""))
 
 
-def test_wrongly_fenced_member_returns_without_a_round(log: ReportedGroup) -> None:
-    state = after(log.events_of_two_members())
+def test_wrongly_fenced_member_returns_without_a_round(log: ReportedGroup, state: GroupState) -> None:
     state, outputs = play([log.fence("c2"), log.join("c2"), *log.acks(3, c2=[2, 3])], state)
     assert outputs == []
-    events = [*log.acks(4, c1=[0, 1], c2=[2, 3]), *log.settled(4, c1=[0, 1])]
-    (diff,) = diffs(play(events, state)[1])
+    (diff,) = diffs(play([*log.acks(4, c1=[0, 1], c2=[2, 3]), *log.settled(4, c1=[0, 1])], state)[1])
     assert diff.cause.kind == "group.observed"
 
 
@@ -193,8 +186,7 @@ def test_late_report_is_one_more_round_of_its_generation(log: ReportedGroup) -> 
 
 
 def test_returning_static_member_keeps_its_identity(log: ReportedGroup) -> None:
-    events = [log.join("a1", group_instance_id="i"), *log.acks(1, a1=[0]), *log.settled(1, a1=[0])]
-    state = after(events)
+    state = after([log.join("a1", group_instance_id="i"), *log.acks(1, a1=[0]), *log.settled(1, a1=[0])])
     back = [log.join("a2", group_instance_id="i"), *log.acks(1, a2=[0]), *log.settled(1, a2=[0])]
     state, outputs = play(back, state)
     assert diffs(outputs) == []
@@ -214,9 +206,9 @@ def test_late_static_member_was_not_in_the_generation_between(log: ReportedGroup
     assert [diff.moved for diff in rounds] == [1, 1]
 
 
-def test_changed_subscription_is_the_cause(log: ReportedGroup) -> None:
+def test_changed_subscription_is_the_cause(log: ReportedGroup, state: GroupState) -> None:
     events = [log.subscribe("c1", "t", "u"), *log.acks(4, c1=[0, 1], c2=[2, 3]), *log.settled(4, c1=[0, 1])]
-    (diff,) = diffs(play(events, after(log.events_of_two_members()))[1])
+    (diff,) = diffs(play(events, state)[1])
     assert (diff.cause.kind, diff.cause.member_ids) == ("member.subscription_changed", ["c1"])
 
 
@@ -246,27 +238,22 @@ def test_a_leave_of_a_consumer_group_is_an_epoch_at_once() -> None:
     ]
 
 
-def test_reports_are_only_evidence_once_a_snapshot_is_observed(log: ReportedGroup) -> None:
-    state = after(log.events_of_two_members())
+def test_reports_are_only_evidence_once_a_snapshot_is_observed(log: ReportedGroup, state: GroupState) -> None:
     # Reports of the same or the next generation are evidence, whether early or late.
     snapshot = log.observe(3, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}, "x": {"t": [4]}}, protocol=COOPERATIVE)
     state, outputs = play([snapshot, *log.acks(4, c1=[0, 1]), *log.settled(4, c1=[0, 1]), log.leave("c2")], state)
     assert diffs(outputs) == []
-    view = log.observe(4, {"c1": {"t": [0, 1, 2, 3]}}, protocol=COOPERATIVE)
-    (diff,) = diffs(play([view], state)[1])
+    (diff,) = diffs(play([log.observe(4, {"c1": {"t": [0, 1, 2, 3]}}, protocol=COOPERATIVE)], state)[1])
     assert (diff.generation, diff.cause.kind, diff.cause.member_ids) == (4, "member.left", ["c2"])
 
 
-def test_polled_snapshot_ahead_of_the_reports_gives_the_round(log: ReportedGroup) -> None:
-    state = after(log.events_of_two_members())
-    target = {"c1": {"t": [0, 1, 2, 3]}}
-    behind, ahead = (
-        log.observe(number, target, protocol=COOPERATIVE, evidence=[POLLING_EVIDENCE]) for number in (3, 4)
-    )
+def test_polled_snapshot_ahead_of_the_reports_gives_the_round(log: ReportedGroup, state: GroupState) -> None:
+    fields = {"protocol": COOPERATIVE, "evidence": [POLLING_EVIDENCE]}
+    behind, ahead = (log.observe(number, {"c1": {"t": [0, 1, 2, 3]}}, **fields) for number in (3, 4))
     same, outputs = play([behind], state)
-    assert (same.reports if same else None, outputs) == (state.reports, [])
+    assert (same.reports, outputs) == (state.reports, [])
     state, outputs = play([ahead], state)
-    assert (state.reports if state else "", len(diffs(outputs))) == (None, 1)
+    assert (state.reports, len(diffs(outputs))) == (None, 1)
 
 
 def test_events_from_a_collector_are_no_hints_for_later_causes(log: ReportedGroup) -> None:
@@ -275,8 +262,7 @@ def test_events_from_a_collector_are_no_hints_for_later_causes(log: ReportedGrou
 
 
 def test_silent_members_are_not_awaited(log: ReportedGroup) -> None:
-    events = [log.join("c1"), Log.join(log, "x"), *log.acks(1, c1=[0]), *log.settled(1, c1=[0])]
-    (diff,) = diffs(play(events)[1])
+    (diff,) = diffs(play([log.join("c1"), Log.join(log, "x"), *log.acks(1, c1=[0]), *log.settled(1, c1=[0])])[1])
     assert partitions_after(diff) == {"c1": {"t": [0]}}
 
 
