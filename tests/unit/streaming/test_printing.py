@@ -47,15 +47,11 @@ HOSTILE_NAME = "a\x1b]0;owned\x07\x1b[2J\nerror: forged\r\x9b31m\u202e\u2028[red
 
 
 def question(name: str, **more: object) -> bytes:
-    group = {
-        "topics": {name: {"partitions": 2}},
-        "members": [
-            {"memberId": name, "topics": [name], "owned": {name: [0, 1]}, "generation": 1},
-            {"memberId": f"{name}2", "topics": [name]},
-        ],
-        **more,
-    }
-    return json.dumps(group).encode()
+    members = [
+        {"memberId": name, "topics": [name], "owned": {name: [0, 1]}, "generation": 1},
+        {"memberId": f"{name}2", "topics": [name]},
+    ]
+    return json.dumps({"topics": {name: {"partitions": 2}}, "members": members, **more}).encode()
 
 
 def diff(name: str) -> Diff:
@@ -204,10 +200,12 @@ def _writes(tree: ast.AST) -> bool:
 
 
 def test_only_the_output_module_prints() -> None:
-    printing_modules = {
-        path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if _writes(ast.parse(path.read_text()))
+    paths = [path for path in ROOT.rglob("*.py") if _writes(ast.parse(path.read_text()))]
+    assert {path.relative_to(ROOT).as_posix() for path in paths} == {
+        "process/__init__.py",
+        "process/terminal.py",
+        *WRITERS,
     }
-    assert printing_modules == {"process/__init__.py", "process/terminal.py", *WRITERS}
 
 
 def test_json_output_is_unchanged(capfdbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -73,41 +73,28 @@ class QuietStream:
         self._clock = clock
         options = StreamOptions(checkpoint="c")
         self._supervisor = Supervisor(options, "m", {"m": Identity("id-m", 1)}, partitions=1)
-        self._job = SimpleNamespace(
-            _heartbeats=HeartbeatWriter(SETTINGS, "stream", STREAM_ID),
-            _supervisor=self._supervisor,
-            _setup=SimpleNamespace(options=options),
-        )
+        writer, setup = HeartbeatWriter(SETTINGS, "stream", STREAM_ID), SimpleNamespace(options=options)
+        self._job = SimpleNamespace(_heartbeats=writer, _supervisor=self._supervisor, _setup=setup)
 
     def write(self) -> None:
         if self._clock.elapsed_seconds % SPARK_CHECK_INTERVAL_SECONDS == 0:
-            source = {
-                "description": "KafkaV2[Assign[m]]",
-                "numInputRows": 0,
-                "endOffset": {"m": {"0": 9}},
-                "metrics": {"maxOffsetsBehindLatest": "0"},
-            }
+            source = {"description": "KafkaV2[Assign[m]]", "numInputRows": 0, "endOffset": {"m": {"0": 9}}}
+            source["metrics"] = {"maxOffsetsBehindLatest": "0"}
             at = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(self._clock.time()))
             progress = {"batchId": 7, "timestamp": at, "sources": [source]}
             self._supervisor.add_batch(progress, {}, batch_report(progress))
         _StreamJob._write_heartbeat(cast("Any", self._job), self._clock.time())
 
 
-class Collector:
-    """The heartbeats of a collector that has read the offsets topic to its end, and receives no new records."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._heartbeats = HeartbeatWriter(SETTINGS, "collector", "c", by="offsets")
-
-    def write(self) -> None:
-        self._heartbeats.write(up_to=self._clock.time(), positions={0: 9})
-
-
 class MonitorUnderTest:
     def __init__(self, kafka: MemoryKafka, clock: Clock, history: History, printed_warnings: Callable[[], str]) -> None:
         self.kafka, self.clock, self.printed_warnings = kafka, clock, printed_warnings
-        self.parts: dict[str, Collector | QuietStream] = {"collector": Collector(clock), "stream": QuietStream(clock)}
+        # The collector has read the offsets topic to its end, and receives no new records.
+        collector = HeartbeatWriter(SETTINGS, "collector", "c", by="offsets")
+        self.parts: dict[str, Callable[[], None]] = {
+            "collector": lambda: collector.write(up_to=clock.time(), positions={0: 9}),
+            "stream": QuietStream(clock).write,
+        }
         self.tracker = HeartbeatTracker(SETTINGS)
         self.warnings = FreshnessWarnings(self.tracker.freshness)
         self.board = Board(history.round_range, history.groups)
@@ -127,14 +114,13 @@ class MonitorUnderTest:
 
     def second(self) -> None:
         self.clock.elapsed_seconds += 1
-        for part in self.parts.values():
-            part.write()
+        for write_heartbeat in self.parts.values():
+            write_heartbeat()
         left = self.kafka.records(TOPIC) if TOPIC in self.kafka.topics else []
         self.tracker._add_heartbeats(left[self._tracker_position :], behind=False)
         self._tracker_position = len(left)
-        self.tracker._update_contact(
-            cast("Any", SimpleNamespace(missing=(), leaderless_partitions=(), silent_since=None, at_end=True))
-        )
+        contact = SimpleNamespace(missing=(), leaderless_partitions=(), silent_since=None, at_end=True)
+        self.tracker._update_contact(cast("Any", contact))
         self.follower._last_pass_at = self.clock.monotonic()
         self.follower._store_records([])
         self.follower.watch()
@@ -195,9 +181,8 @@ def test_quiet_hour_is_not_reported_as_outdated(monitor: MonitorUnderTest) -> No
     shown = []
     for _ in range(HOUR_SECONDS):
         monitor.second()
-        if (
-            monitor.clock.elapsed_seconds % SPARK_CHECK_INTERVAL_SECONDS == SPARK_CHECK_INTERVAL_SECONDS - 1
-        ):  # the longest time since Spark's last check
+        since_check = monitor.clock.elapsed_seconds % SPARK_CHECK_INTERVAL_SECONDS
+        if since_check == SPARK_CHECK_INTERVAL_SECONDS - 1:  # the longest time since Spark's last check
             shown.append(monitor.shown())
     assert shown == [HEALTHY_STATUS] * (HOUR_SECONDS // SPARK_CHECK_INTERVAL_SECONDS)
     late = [(part.last_heartbeat - part.up_to) / 1000 for part in monitor.board.status.parts]
