@@ -48,10 +48,18 @@ def diff(kind: str = "member.joined", who: str = "c3", **changes: object) -> Dif
     return sample(**base | changes)
 
 
-def test_group_rebalances_until_revoked_partitions_are_owned() -> None:
-    summary = records.summarise("id-1", diff())
-    assert (summary.state, summary.members, summary.partitions, summary.unassigned) == ("PreparingRebalance", 3, 6, 2)
-    assert records.summarise("id-1", diff(generation=None, group_epoch=7)).state == "Reconciling"
+@pytest.mark.parametrize(
+    ("newest", "state"),
+    [
+        (diff(), "PreparingRebalance"),  # until the revoked partitions are owned
+        (diff(generation=None, group_epoch=7), "Reconciling"),
+        (diff(members={"c1": member([0], [], [1])}, unassigned={"other": [0]}), "Stable"),  # no member subscribes to it
+        (diff("member.fenced", "c1", members={"c1": member([0], [0], present=False)}, unassigned={"t": [0]}), "Empty"),
+        (diff("group.deleted", "", members={}, unassigned={}), "Dead"),
+    ],
+)
+def test_group_has_the_state_of_its_newest_round(newest: Diff, state: str) -> None:
+    assert records.summarise("id-1", newest).state == state
 
 
 def test_partitions_of_omitted_members_are_counted() -> None:
@@ -83,11 +91,6 @@ def test_group_lists_members_of_the_newest_round_of_each_cause() -> None:
     assert after(joined, left("a"), left("unnamed")).cause_members == {"member.joined": "i-9"}
 
 
-def test_unsubscribed_partitions_leave_the_group_stable() -> None:
-    diff_of_one_member = diff(members={"c1": member([0], [], [1])}, unassigned={"other": [0]})
-    assert records.summarise("id-1", diff_of_one_member).state == "Stable"
-
-
 @pytest.mark.parametrize(
     ("members", "count"),
     [
@@ -102,14 +105,6 @@ def test_unsubscribed_partitions_leave_the_group_stable() -> None:
 )
 def test_members_in_the_group_after_a_round_are_counted(members: dict[str, MemberDiff], count: int) -> None:
     assert records.summarise("id-1", diff("member.left", "c3", members=members, unassigned={})).members == count
-
-
-def test_group_without_members_is_empty_and_deleted_is_dead() -> None:
-    gone = member([0], [0], present=False)
-    last = diff("member.fenced", "c1", members={"c1": gone}, unassigned={"t": [0]})
-    assert records.summarise("id-1", last).state == "Empty"
-    deleted = diff("group.deleted", "", members={}, unassigned={})
-    assert records.summarise("id-1", deleted).state == "Dead"
 
 
 def test_round_changes_list_new_owners_before_unassigned() -> None:
