@@ -5,7 +5,8 @@ import threading
 import tomllib
 from base64 import b64encode
 from pathlib import Path
-from typing import Any, Self
+from typing import cast
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -18,61 +19,43 @@ from tests.support.memory_kafka import MemoryKafka
 from tests.unit.streaming.cli.conftest import Command
 
 
-class FakeBroker:
-    options: dict[str, Any] = {}  # noqa: RUF012 - emptied for each test
-    running = True
-    bootstrap_servers, log_path, pid = "127.0.0.1:1234", Path("/logs/server.log"), 77
-
-    def __init__(self, **options: Any) -> None:
-        type(self).options = options
-
-    def wait(self) -> int:
-        return 137
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Do nothing: the fake has no process to stop."""
-
-
 @pytest.fixture
-def short_broker(monkeypatch: pytest.MonkeyPatch) -> type[FakeBroker]:
+def embedded_broker(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
+    """Replace the embedded broker by a fake, and let the command end at once."""
     stop = threading.Event()
     stop.set()
     monkeypatch.setattr(service, "stop_on_signals", lambda: stop)
-    monkeypatch.setattr(broker, "EmbeddedBroker", FakeBroker)
-    monkeypatch.setattr(FakeBroker, "options", {})
-    return FakeBroker
+    running = MagicMock(bootstrap_servers="127.0.0.1:1234", log_path=Path("/logs/server.log"), pid=77)
+    monkeypatch.setattr(broker, "EmbeddedBroker", MagicMock(**{"return_value.__enter__.return_value": running}))
+    return cast("MagicMock", broker.EmbeddedBroker)
 
 
-def test_broker_defaults_to_a_free_port_and_temporary_folder(command: Command, short_broker: type[FakeBroker]) -> None:
+def test_broker_defaults_to_a_free_port_and_temporary_folder(command: Command, embedded_broker: MagicMock) -> None:
     assert command("broker") == (0, "Kafka 4.3.1 at 127.0.0.1:1234, log /logs/server.log\n", "")
-    assert short_broker.options == {"port": None, "data_dir": None, "version": "4.3.1", "properties": {}}
+    embedded_broker.assert_called_once_with(port=None, data_dir=None, version="4.3.1", properties={})
 
 
-def test_broker_options_reach_the_embedded_broker(
-    command: Command, short_broker: type[FakeBroker], tmp_path: Path
-) -> None:
+def test_broker_options_reach_the_embedded_broker(command: Command, embedded_broker: MagicMock, tmp_path: Path) -> None:
     words = ("--port", "9092", "--data-dir", str(tmp_path), "--version", "3.9.0", "--json")
     status, out, _ = command("broker", *words, "--property", "a.b=c=d", "--property", "e=")
     started = {"bootstrapServers": "127.0.0.1:1234", "log": "/logs/server.log", "pid": 77}
     assert (status, json.loads(out)) == (0, started)
     properties = {"a.b": "c=d", "e": ""}
-    assert short_broker.options == {"port": 9092, "data_dir": tmp_path, "version": "3.9.0", "properties": properties}
+    embedded_broker.assert_called_once_with(port=9092, data_dir=tmp_path, version="3.9.0", properties=properties)
 
 
 @pytest.mark.parametrize("text", ["a.b", "=c", ""])
-def test_property_without_name_or_value_is_refused(command: Command, short_broker: type[FakeBroker], text: str) -> None:
+def test_property_without_name_or_value_is_refused(command: Command, embedded_broker: MagicMock, text: str) -> None:
     assert command("broker", "--property", text) == (2, "", f"error: --property {text}: NAME=VALUE is needed\n")
-    assert short_broker.options == {}
+    embedded_broker.assert_not_called()
 
 
 def test_broker_that_ends_by_itself_is_reported(
-    command: Command, short_broker: type[FakeBroker], monkeypatch: pytest.MonkeyPatch
+    command: Command, embedded_broker: MagicMock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "stop_on_signals", threading.Event)
-    monkeypatch.setattr(short_broker, "running", False)
+    ended = embedded_broker.return_value.__enter__.return_value
+    ended.running, ended.wait.return_value = False, 137
     status, _, errors = command("broker")
     assert (status, errors) == (3, "error: the broker ended with status 137; see /logs/server.log\n")
 

@@ -10,7 +10,8 @@ from streaming.serve import server, source
 from streaming.serve.clusters import Cluster, ServeOptions
 from streaming.serve.history import Retention
 from streaming.serve.security import TrustedProxies
-from streaming.settings.config import Settings
+
+StartedServers = list[tuple[Any, ServeOptions]]
 
 
 @pytest.mark.parametrize(
@@ -28,13 +29,9 @@ def test_incomplete_proxy_options_are_rejected_before_start(
 
 
 @pytest.fixture
-def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
-    """Return a list to which each started server adds its cluster and its options."""
-    started: list[tuple[str, ServeOptions]] = []
-
-    class Source:
-        def __init__(self, settings: Settings) -> None:
-            self.servers = settings.kafka.bootstrap_servers
+def servers(monkeypatch: pytest.MonkeyPatch) -> StartedServers:
+    """Return a list to which each started server adds the address of its cluster and its options."""
+    started: StartedServers = []
 
     class FakeServer:
         address = "http://here"
@@ -45,24 +42,24 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
             for served in clusters:
                 assert served.lags() == {}
                 assert served.freshness(time.monotonic()) == Freshness(is_known=False)
-                started.append((served.connect().servers, served.options))  # type: ignore[attr-defined] # of the stub
+                started.append((served.connect(), served.options))
 
         def run(self) -> None:
             """Return at once, as if the server had been stopped."""
 
     monkeypatch.setattr(background_reader.BackgroundReader, "_run", lambda _: None)
-    monkeypatch.setattr(source, "Source", Source)
+    monkeypatch.setattr(source, "Source", lambda settings: settings.kafka.bootstrap_servers)
     monkeypatch.setattr(server, "FeedServer", FakeServer)
     return started
 
 
-def test_serve_defaults_to_loopback_and_30_days(command: Any, servers: list[tuple[str, ServeOptions]]) -> None:
+def test_serve_defaults_to_loopback_and_30_days(command: Any, servers: StartedServers) -> None:
     assert command("serve") == (0, "serving http://here\n", "")
     ((cluster, options),) = servers
     assert (cluster, options) == ("127.0.0.1:9092", ServeOptions())
 
 
-def test_serve_options_reach_the_server(command: Any, servers: list[tuple[str, ServeOptions]], tmp_path: Path) -> None:
+def test_serve_options_reach_the_server(command: Any, servers: StartedServers, tmp_path: Path) -> None:
     words = (
         *("--host", "::1", "--port", "0", "--token-file", "t", "--access-log", "--max-clients", "7"),
         *("--trust-header", "X-User", "--trusted-proxy", "10.0.0.1", "--trusted-proxy", "10.1.0.0/16"),
@@ -87,9 +84,7 @@ def test_serve_options_reach_the_server(command: Any, servers: list[tuple[str, S
     ]
 
 
-def test_each_configured_cluster_has_its_own_history(
-    command: Any, servers: list[tuple[str, ServeOptions]], tmp_path: Path
-) -> None:
+def test_each_configured_cluster_has_its_own_history(command: Any, servers: StartedServers, tmp_path: Path) -> None:
     file = tmp_path / "monitor.toml"
     file.write_text(
         '[kafka]\ncluster_name = "eu"\n[[clusters]]\ncluster_name = "us"\nbootstrap_servers = "us:1"\n'
