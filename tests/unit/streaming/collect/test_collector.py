@@ -63,17 +63,6 @@ class OffsetsCollectorThread(CollectorThread):
         return (self.figure("records_total"), self.figure("partitions_behind")) == (records, 0)
 
 
-def published_events(kafka: MemoryKafka) -> list[tuple[str, dict[str, Any]]]:
-    """Return type and value of each membership event, grouped by group id, in order of publication."""
-    events = []
-    for message in kafka.records(TOPIC) if TOPIC in kafka.topics else []:
-        headers = dict(message.headers() or [])
-        if (headers["ce_type"] or b"").decode() in STATE_EVENT_TYPES:
-            continue
-        events.append(((headers["ce_type"] or b"").decode(), json.loads(message.value() or b"null")))
-    return sorted(events, key=lambda event: event[1]["groupId"])
-
-
 def recorded_events(*, logged: bool, alive: int | None) -> list[tuple[bytes, bytes, dict[str, str]]]:
     lines = map(json.loads, (GOLDEN / "events-4.3.1.jsonl").read_text().splitlines())
     return [
@@ -84,8 +73,9 @@ def recorded_events(*, logged: bool, alive: int | None) -> list[tuple[bytes, byt
 
 
 def published(kafka: MemoryKafka, *without: str) -> list[tuple[bytes, bytes, dict[str, str]]]:
+    """Return key, value and headers of each membership event, by group and in order of publication."""
     records = []
-    for message in kafka.records(TOPIC):
+    for message in kafka.records(TOPIC) if TOPIC in kafka.topics else []:
         headers = {name: (data or b"").decode() for name, data in message.headers() or []}
         if headers["ce_type"] not in (*STATE_EVENT_TYPES, *without):
             records.append((message.key() or b"", message.value() or b"", headers))
@@ -148,7 +138,8 @@ def test_partition_losing_records_while_read_is_reread(kafka: MemoryKafka, caplo
 
 def counts(kafka: MemoryKafka) -> list[int]:
     """Return the partition count of ``t`` in each published event with partition counts."""
-    return [value["topics"]["t"]["partitions"] for kind, value in published_events(kafka) if "partitions" in kind]
+    events = [json.loads(value) for _, value, headers in published(kafka) if "partitions" in headers["ce_type"]]
+    return [event["topics"]["t"]["partitions"] for event in events]
 
 
 def test_recreated_topic_gets_partition_counts_again(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
@@ -165,10 +156,10 @@ def test_snapshots_are_published_without_topic_metadata(kafka: MemoryKafka, capl
     keep_first_join(kafka)
     away = KafkaError(KafkaError._TRANSPORT, "broker is away")
     with OffsetsCollectorThread(settings(metadata_interval_ms=100)) as collector:
-        eventually(lambda: collector.has_read(kafka) and len(published_events(kafka)) == 2)
+        eventually(lambda: collector.has_read(kafka) and len(published(kafka)) == 2)
         kafka.topics["t"].logs.append(Log())
         kafka.fail("list_topics", *[away] * 3)
-        eventually(lambda: len(published_events(kafka)) == 3)
+        eventually(lambda: len(published(kafka)) == 3)
     assert "topic metadata: broker is away" in caplog.messages
 
 
@@ -179,7 +170,7 @@ def test_absent_cluster_receives_few_requests(
     monkeypatch.setattr(ProgressSampler, "sample", lambda *_: [])  # so that no transaction coincides with the outage
     keep_first_join(kafka)
     with OffsetsCollectorThread(settings(metadata_interval_ms=100)) as collector:
-        eventually(lambda: collector.has_read(kafka) and published_events(kafka))
+        eventually(lambda: collector.has_read(kafka) and published(kafka))
         commits = kafka.requests.count("commit")
         kafka.away = True
         eventually(lambda: "no contact with Kafka" in caplog.text)

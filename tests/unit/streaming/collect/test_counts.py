@@ -41,9 +41,9 @@ def make_publisher(interval_s: float = 60.0, **published: dict[str, TopicMetadat
     return CountsPublisher(topics, "counts", published, ClusterView("cluster"), interval_s)
 
 
-def view(group: str = "g", topic: str = "t", *, subscribed: bool = True, **fields: Any) -> Event:
-    member = ObservedMember(member_id="m", topics=[topic] if subscribed else [], assigned={topic: [0]})
-    return Event("s", "i", GroupObserved(group_id=group, timestamp=1, members=[member], generation=1, **fields))
+def view(*, subscribed: bool = True, **fields: Any) -> Event:
+    member = ObservedMember(member_id="m", topics=["t"] if subscribed else [], assigned={"t": [0]})
+    return Event("s", "i", GroupObserved(group_id="g", timestamp=1, members=[member], generation=1, **fields))
 
 
 def counts(item: object) -> dict[str, int] | None:
@@ -224,8 +224,8 @@ def published(*events: Event) -> PublishedState:
     return state
 
 
-def counts_event(group: str, source: str = "here", **topics: TopicMetadata) -> Event:
-    return partitions_changed(source, group, 1, topics)
+def counts_event(group: str, **topics: TopicMetadata) -> Event:
+    return partitions_changed("here", group, 1, topics)
 
 
 def deleted(group: str) -> Event:

@@ -1,6 +1,6 @@
 """Evidence from offset commits, and evidence about probing rebalances."""
 
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from msgspec import UNSET, UnsetType
@@ -14,12 +14,7 @@ DEFAULT_SESSION_MS = 30_000
 
 
 def view(
-    at: int,
-    shares: dict[str, list[int]],
-    number: int = 1,
-    *,
-    protocol: Literal["classic", "consumer"] = "classic",
-    **fields: Any,
+    at: int, shares: dict[str, list[int]], number: int = 1, *, protocol: Any = "classic", **fields: Any
 ) -> GroupObserved:
     if protocol == "classic":
         fields = {"session_timeout_ms": 10_000} | fields

@@ -49,8 +49,8 @@ def place(offset: int) -> ResumePoint:
     return ResumePoint({3: offset, 5: 2 * offset}, "group")
 
 
-def ids(kafka: MemoryKafka, topic: str = TOPIC) -> list[bytes | None]:
-    return [dict(message.headers() or [])["ce_id"] for message in kafka.records(topic)]
+def ids(kafka: MemoryKafka) -> list[bytes | None]:
+    return [dict(message.headers() or [])["ce_id"] for message in kafka.records(TOPIC)]
 
 
 def kept(kafka: MemoryKafka) -> dict[int, int]:

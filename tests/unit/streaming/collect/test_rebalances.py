@@ -29,11 +29,11 @@ def modern(*members: ObservedMember, state: str = "Reconciling", at: int = NOW_M
     )
 
 
-def prepare_event(reason: ReasonKind, *members: str, at: int = NOW_MS, number: int = 3) -> CoordinatorEvent:
+def prepare_event(reason: ReasonKind, *members: str, at: int = NOW_MS) -> CoordinatorEvent:
     return CoordinatorEvent(
         kind=MessageKind.PREPARING,
         group_id="g",
-        number=number,
+        number=3,
         member_ids=members,
         reason=f"{reason} {' '.join(members)}",
         reason_kind=reason,

@@ -1,4 +1,4 @@
-from msgspec import UNSET, UnsetType, structs
+from msgspec import structs
 
 from streaming.listener.membership import (
     HEARTBEAT_MS,
@@ -26,24 +26,10 @@ def joined(read_configuration: events.MemberJoined = EAGER, timestamp: int = 100
 
 
 def ack(
-    tick: int,
-    generation: int,
-    owned: events.Partitions,
-    held_ms: int = 0,
-    *,
-    revoked: events.Partitions | UnsetType = UNSET,
-    assigned: events.Partitions | UnsetType = UNSET,
+    tick: int, generation: int, owned: events.Partitions, held_ms: int = 0, **changes: events.Partitions
 ) -> events.AssignmentAcknowledged:
-    return events.AssignmentAcknowledged(
-        group_id="g",
-        timestamp=1000 + tick,
-        member_id="m",
-        generation=generation,
-        owned=owned,
-        held_ms=held_ms,
-        revoked=revoked,
-        assigned=assigned,
-    )
+    fields = {"generation": generation, "owned": owned, "held_ms": held_ms} | changes
+    return events.AssignmentAcknowledged(group_id="g", timestamp=1000 + tick, member_id="m", **fields)
 
 
 def beat(tick: int, generation: int) -> events.MemberHeartbeat:

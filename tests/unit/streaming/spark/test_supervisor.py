@@ -27,19 +27,9 @@ def new_supervisor(**options: Any) -> Supervisor:
     return supervisor
 
 
-def ended(
-    supervisor: Supervisor,
-    buckets: dict[int, BucketReport] | None = None,
-    *,
-    number: int = 1,
-    events: int = 0,
-    seconds: float = 0.1,
-) -> None:
-    progress = {
-        "batchId": number,
-        "durationMs": {"triggerExecution": seconds * 1000},
-        "sources": [{"description": "KafkaV2[Assign[m]]", "numInputRows": events, "endOffset": {"m": {"0": events}}}],
-    }
+def ended(supervisor: Supervisor, buckets: dict[int, BucketReport] | None = None, *, events: int = 0) -> None:
+    source = {"description": "KafkaV2[Assign[m]]", "numInputRows": events, "endOffset": {"m": {"0": events}}}
+    progress = {"batchId": 1, "durationMs": {"triggerExecution": 100}, "sources": [source]}
     buckets = buckets or {}
     supervisor.add_batch(progress, buckets, batch_report(progress, buckets.values()))
 
