@@ -63,15 +63,6 @@ class OffsetsCollectorThread(CollectorThread):
         return (self.figure("records_total"), self.figure("partitions_behind")) == (records, 0)
 
 
-def recorded_events(*, logged: bool, alive: int | None) -> list[tuple[bytes, bytes, dict[str, str]]]:
-    lines = map(json.loads, (GOLDEN / "events-4.3.1.jsonl").read_text().splitlines())
-    return [
-        (line["key"].encode(), line["value"].encode(), line["headers"])
-        for line in lines
-        if (line["logged"], line["surelyAliveMs"]) == (logged, alive)
-    ]
-
-
 def published(kafka: MemoryKafka, *without: str) -> list[tuple[bytes, bytes, dict[str, str]]]:
     """Return key, value and headers of each membership event, by group and in order of publication."""
     records = []
@@ -89,8 +80,12 @@ def test_collector_publishes_the_recorded_events(kafka: MemoryKafka, logged: boo
     logs = [GOLDEN / "coordinator-4.3.1.log"] if logged else []
     with OffsetsCollectorThread(settings(), *logs) as collector:
         eventually(lambda: collector.has_read(kafka))
-    events = published(kafka, "topic.partitions_changed")
-    assert events == sorted(recorded_events(logged=logged, alive=alive), key=lambda record: record[0])
+    recorded = [
+        (line["key"].encode(), line["value"].encode(), line["headers"])
+        for line in map(json.loads, (GOLDEN / "events-4.3.1.jsonl").read_text().splitlines())
+        if (line["logged"], line["surelyAliveMs"]) == (logged, alive)
+    ]
+    assert published(kafka, "topic.partitions_changed") == sorted(recorded, key=lambda record: record[0])
 
 
 def test_second_start_continues_without_repeats(kafka: MemoryKafka) -> None:

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from streaming.collect import source
 from streaming.collect.cluster_view import subscribed
-from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
+from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.collect.fold import Fold
 from streaming.collect.source import OffsetsTopic, ResumePoint
 from streaming.kafka import metadata
@@ -21,11 +21,6 @@ from tests.support.offsets_topic import assignment, commit_key, commit_value, gr
 from tests.support.wait import eventually
 
 
-def generation(offset: int) -> RawRecord:
-    members = {"m": (subscription(["t"]), assignment({"t": [0]}))}
-    return RawRecord(4, offset, offset * 1000, group_key("g"), group_bytes(offset + 1, members))
-
-
 @pytest.fixture
 def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     monkeypatch.setattr(source, "_IDENTITY_CHECK_SECONDS", 0.0)
@@ -33,9 +28,10 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 
 def put(kafka: MemoryKafka, *offsets: int, partition: int = 0) -> None:
+    """Append a generation of group g per offset."""
     for offset in offsets:
-        row = generation(offset)
-        kafka.append(OFFSETS_TOPIC, row.value, key=row.key, partition=partition, timestamp=row.timestamp)
+        value = group_bytes(offset + 1, {"m": (subscription(["t"]), assignment({"t": [0]}))})
+        kafka.append(OFFSETS_TOPIC, value, key=group_key("g"), partition=partition, timestamp=offset * 1000)
 
 
 @contextmanager

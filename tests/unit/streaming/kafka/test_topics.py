@@ -27,22 +27,13 @@ NAMES = ["membership", "diffs", "assignments", "membership-dlt"]
 ACCESS_DENIED = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed")
 
 
-def wanted(name: str, policy: str = "delete") -> tuple[str, int, int, str, int]:
-    return f"p.rebalance.{name}", 7, 1, policy, 10 * 2**20
-
-
-def columns(states: list[MonitorTopic]) -> list[tuple[str, int | None, int | None, str | None, int | None]]:
-    return [
-        (state.name, state.partitions, state.replication_factor, state.cleanup_policy, state.max_message_bytes)
-        for state in states
-    ]
-
-
 def test_missing_topics_are_created_once(kafka: MemoryKafka) -> None:
     assert [state.exists for state in describe_topics(SETTINGS)] == [False] * 4
     topics = ensure_topics(SETTINGS)
-    assert columns(topics) == [wanted(name, "compact" if name == "assignments" else "delete") for name in NAMES]
-    assert [state.problem for state in topics] == [None] * 4
+    for name, topic in zip(NAMES, topics, strict=True):
+        policy = "compact" if name == "assignments" else "delete"
+        assert (topic.name, topic.cleanup_policy, topic.problem) == (f"p.rebalance.{name}", policy, None)
+        assert (topic.partitions, topic.replication_factor, topic.max_message_bytes) == (7, 1, 10 * 2**20)
     kafka.requests.clear()
     assert ensure_topics(SETTINGS) == topics
     assert "create_topics" not in kafka.requests

@@ -58,12 +58,6 @@ def test_reason_without_a_member_gives_evidence_without_members() -> None:
     assert log.evidence("g", 2) == [Evidence(source="coordinator-log", reason="something new")]
 
 
-def epochs(*groups: str) -> list[str]:
-    """Return the log lines of these groups, group by group: a member leaves, and the epoch becomes 5."""
-    steps = "Member m left the consumer group.", "Bumped group epoch to 5."
-    return [f"[GroupId {group}] {step}" for group in groups for step in steps]
-
-
 def test_fence_has_the_later_reason_and_leave_the_earlier_one() -> None:
     log = read_lines(
         "Member m in group g has failed, removing it from the group.",
@@ -79,7 +73,8 @@ def test_fence_has_the_later_reason_and_leave_the_earlier_one() -> None:
 
 def test_oldest_generations_lose_their_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_reasons, "_MAX_REMEMBERED_PHASES", 2)
-    log = read_lines(*epochs("a", "b", "c"))
+    steps = "Member m left the consumer group.", "Bumped group epoch to 5."
+    log = read_lines(*(f"[GroupId {group}] {step}" for group in ("a", "b", "c") for step in steps))
     assert [bool(log.evidence(group, 5)) for group in ("a", "b", "c")] == [False, True, True]
 
 

@@ -71,10 +71,6 @@ A_OWNS_ALL, B_OWNS_NOTHING = member("a", [0, 1, 2, 3, 4, 5]), member("b", [])
 A_OWNS_HALF, B_OWNS_HALF = member("a", [0, 1, 2]), member("b", [3, 4, 5])
 
 
-def polling_evidence(reason: str) -> list[Evidence]:
-    return [Evidence(source="polling", reason=reason)]
-
-
 def test_first_snapshot_marks_unknown_fields() -> None:
     _, (event,) = polled(classic("Stable", B_OWNS_HALF, A_OWNS_HALF))
     assert event.data == GroupObserved(
@@ -141,10 +137,11 @@ def test_classic_group_is_published_only_when_stable() -> None:
         (1, [A_OWNS_ALL]),
         (2, [A_OWNS_HALF, B_OWNS_HALF]),
     ]
-    assert views(events)[1].evidence[1:] == polling_evidence(
+    reason = (
         "the rebalance began between 1970-01-01T00:00:01.000Z and 1970-01-01T00:00:02.000Z, when the group "
         "was seen in PreparingRebalance; it was over by 1970-01-01T00:00:04.000Z"
     )
+    assert views(events)[1].evidence[1:] == [Evidence(source="polling", reason=reason)]
 
 
 def test_missing_member_may_have_crashed_or_left() -> None:
