@@ -9,13 +9,13 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from assignors.errors import OutsideFailure
-from streaming.serve.clusters import Cluster, ServeOptions
-from streaming.serve.history import Retention
+from streaming.serve.clusters import Cluster
 from tests.support.axe import violations
 from tests.support.browser import WIDE_ELEMENTS_SCRIPT, open_page
 from tests.support.feed import MemorySource, records
 from tests.support.feed_server import RunningServer, running, served_cluster
 from tests.support.histories import Group
+from tests.support.served_page import page_options
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.browser
@@ -35,17 +35,18 @@ def fail() -> NoReturn:
 @pytest.fixture(scope="module")
 def feed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("clusters")
-    options = ServeOptions(folder / "eu.sqlite", port=0, limits=Retention(2**50, 2**40))
+    options = page_options(folder)
+    american = source("c-2", "us-orders", "us-mail")
     others = [
-        served_cluster(
-            source("c-2", "us-orders", "us-mail"), replace(options, history=folder / "us.sqlite"), name="us"
-        ),
+        served_cluster(american, replace(options, history=folder / "us.sqlite"), name="us"),
         Cluster(fail, replace(options, history=folder / "asia.sqlite"), name="asia"),
     ]
     with running(options, source("c-1", "eu-orders"), name="eu", further_clusters=others) as feed:
-        eventually(
-            lambda: [cluster["ready"] for cluster in feed.get("/api/v1/clusters")["clusters"]] == [True, True, False]
-        )
+
+        def ready() -> list[bool]:
+            return [cluster["ready"] for cluster in feed.get("/api/v1/clusters")["clusters"]]
+
+        eventually(lambda: ready() == [True, True, False])
         eventually(lambda: "asia:9092" in feed.get("/clusters/asia/api/v1/groups")["detail"])
         yield feed
 

@@ -8,14 +8,12 @@ from playwright.sync_api import Browser, Locator, Route, expect
 
 from streaming.records.codec import encode
 from streaming.records.diffs import LatestAssignment, MemberNames
-from streaming.serve.clusters import ServeOptions
-from streaming.serve.history import Retention
 from streaming.serve.records import TopicRecord
-from tests.support.browser import WIDE_ELEMENTS_SCRIPT, open_page
+from tests.support.browser import WIDE_ELEMENTS_SCRIPT
 from tests.support.feed import ASSIGNMENTS, MemorySource, records
-from tests.support.feed_server import running
 from tests.support.histories import Group, change, sample
 from tests.support.memory_server import generated_group
+from tests.support.served_page import served_page
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.browser
@@ -84,11 +82,7 @@ def count(rows: Locator) -> int:
 def test_large_group_shows_first_members_and_finds_the_rest(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     group(source, 3)
-    options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
-    with running(options, source) as feed:
-        eventually(lambda: feed.get("/api/v1/groups")["groups"])
-        watched = open_page(browser, f"{feed.server.address}/groups/large")
-        page = watched.page
+    with served_page(browser, tmp_path, source, "/groups/large") as (_, page):
         members = page.locator(".members li")
         expect(page.locator(".members header .num")).to_have_text("3,000")
         assert count(members) == 12
@@ -112,25 +106,20 @@ def test_large_group_shows_first_members_and_finds_the_rest(browser: Browser, tm
         expect(rows).to_have_count(MAX_SHOWN_MEMBERS)
         assert page.evaluate("document.querySelectorAll('*').length") < 10_000
         assert page.evaluate(WIDE_ELEMENTS_SCRIPT) == []
-        assert watched.errors == []
-        page.context.close()
 
 
 def test_page_sends_one_request_at_a_time(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     rounds = Group("g", {"t": 6}, 1).diffs(3)
     source.put(*records(rounds[:1]))
-    options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
     requests: list[Route] = []
 
-    def kept(route: Route) -> None:
+    def keep(route: Route) -> None:
         requests.append(route)
 
-    with running(options, source) as feed:
+    with served_page(browser, tmp_path, source, "about:blank") as (feed, page):
         eventually(lambda: feed.get("/api/v1/groups")["groups"])
-        watched = open_page(browser, "about:blank")
-        page = watched.page
-        page.route(f"{feed.server.address}/api/v1/groups/g", kept)
+        page.route(f"{feed.server.address}/api/v1/groups/g", keep)
         page.goto(f"{feed.server.address}/groups/g")
         for number in (2, 3):
             source.put(*records(rounds[number - 1 : number], start=number - 1))
@@ -139,33 +128,23 @@ def test_page_sends_one_request_at_a_time(browser: Browser, tmp_path: Path) -> N
         assert len(requests) == 1
         with page.expect_request(f"{feed.server.address}/api/v1/groups/g"):
             requests[0].continue_()
-        assert watched.errors == []
-        page.context.close()
 
 
-def test_search_finds_members_beyond_the_first_rows(browser: Browser, tmp_path: Path) -> None:
+def test_a_small_diff_has_no_search(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     source.put(*records([sample()]))
-    options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
-    with running(options, source) as feed:
-        eventually(lambda: feed.get("/api/v1/groups")["groups"])
-        watched = open_page(browser, f"{feed.server.address}/groups/g")
-        watched.page.locator(".round > button").first.click()
-        expect(watched.page.locator(".round .diff tbody tr")).to_have_count(1)
-        expect(watched.page.locator(".some:not([hidden])")).to_have_count(0)
-        assert watched.errors == []
-        watched.page.context.close()
+    with served_page(browser, tmp_path, source, "/groups/g") as (_, page):
+        page.locator(".round > button").first.click()
+        expect(page.locator(".round .diff tbody tr")).to_have_count(1)
+        expect(page.locator(".some:not([hidden])")).to_have_count(0)
 
 
 def test_rounds_closer_than_pixels_are_not_drawn_one_by_one(browser: Browser, tmp_path: Path) -> None:
     rounds, source = 600, MemorySource()
     generated = generated_group(0, 160)
     source.put(*records(generated.diffs(rounds)))
-    options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
-    with running(options, source) as feed:
+    with served_page(browser, tmp_path, source, "about:blank") as (feed, page):
         eventually(lambda: [served["rounds"] for served in feed.get("/api/v1/groups")["groups"]] == [rounds])
-        watched = open_page(browser, "about:blank")
-        page = watched.page
         page.add_init_script(COUNT_RECTANGLES_SCRIPT)
         page.goto(f"{feed.server.address}/groups/{generated.group_id}?axis=rounds")
         chart, number = page.locator(".stage canvas"), page.locator(".rounds header .num")
@@ -181,5 +160,3 @@ def test_rounds_closer_than_pixels_are_not_drawn_one_by_one(browser: Browser, tm
         page.wait_for_timeout(500)
         assert page.evaluate("rectangles") - before < 1000
         assert page.evaluate(COUNT_COLORS_SCRIPT) > 3
-        assert watched.errors == []
-        page.context.close()

@@ -8,24 +8,27 @@ from playwright.sync_api import Browser, expect
 
 from streaming.freshness import ComponentState, Freshness, Lateness
 from streaming.serve.board import Stale
-from streaming.serve.clusters import ServeOptions
-from streaming.serve.history import Retention
 from tests.support.browser import open_page
 from tests.support.built_diffs import START_MS
 from tests.support.compacted import checkout_group, episode_updates
 from tests.support.feed import MemorySource, records, story
 from tests.support.feed_server import running
 from tests.support.histories import Group, diffs, play, static_member_handover
-from tests.support.wait import eventually
+from tests.support.served_page import page_options, served_page
 
 pytestmark = pytest.mark.browser
 
 
-def test_outdated_data_is_reported(browser: Browser, tmp_path: Path) -> None:
+def orders() -> MemorySource:
+    """Return a source with five rounds of the group ``orders``."""
     source = MemorySource()
     source.put(*records(Group("orders", {"t": 6}, 1).diffs(5)))
-    options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
-    with running(options, source) as feed:
+    return source
+
+
+def test_outdated_data_is_reported(browser: Browser, tmp_path: Path) -> None:
+    source = orders()
+    with running(page_options(tmp_path), source) as feed:
         watched = open_page(browser, feed.server.address)
         page = watched.page
         live, warning = page.locator("#live"), page.locator("#stale")
@@ -33,12 +36,8 @@ def test_outdated_data_is_reported(browser: Browser, tmp_path: Path) -> None:
         expect(warning).to_be_hidden()
         source.stale = Stale("kafka-unreachable", "No contact with Kafka", int(time.time() * 1000) - 60_000)
         expect(live).to_have_text("Not up to date")
-        expect(warning).to_have_text(
-            re.compile(
-                r"^No contact with Kafka since (\d+ \w+ )?\d\d:\d\d:\d\d; "
-                r"the page shows the state of that time\. 1 min ago$"
-            )
-        )
+        text = r"^No contact with Kafka since .*\d\d:\d\d:\d\d; the page shows the state of that time\. 1 min ago$"
+        expect(warning).to_have_text(re.compile(text))
         state = page.locator(".grid-row:not([hidden]) .state").first
         style_script = "element => getComputedStyle(element, '::before').content"
         assert state.evaluate(style_script) == '"was"'
@@ -60,12 +59,7 @@ def test_stopped_component_is_reported_and_tooltip_lists_all(browser: Browser, t
         part="collector", id="<b>\u202ec", by="offsets", state="silent", last_heartbeat=now - 780_000, up_to=now
     )
     states = [Freshness()]
-    source = MemorySource()
-    source.put(*records(Group("orders", {"t": 6}, 1).diffs(5)))
-    options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
-    with running(options, source, lambda: states[0]) as feed:
-        watched = open_page(browser, feed.server.address)
-        page = watched.page
+    with served_page(browser, tmp_path, orders(), freshness=lambda: states[0]) as (_, page):
         live, warning = page.locator("#live"), page.locator("#stale")
         expect(live).to_have_text("Live")
         health = page.locator("#health")
@@ -73,22 +67,16 @@ def test_stopped_component_is_reported_and_tooltip_lists_all(browser: Browser, t
         late = Lateness("collector-silent", f"No heartbeat from collector {gone.id}", gone.last_heartbeat)
         states[0] = Freshness(parts=(gone, stream), late=late)
         expect(live).to_have_text("Not up to date")
-        expect(warning).to_have_text(
-            re.compile(r"^No heartbeat from collector <b>\\u202ec since .*of that time\. 13 min ago$")
-        )
+        text = r"^No heartbeat from collector <b>\\u202ec since .*of that time\. 13 min ago$"
+        expect(warning).to_have_text(re.compile(text))
         live.focus()
         page.keyboard.press("Enter")
         expect(health).to_be_visible()
-        expect(health).to_have_text(
-            re.compile(
-                r"^collector <b>\\u202ec: no heartbeat, last one 13 min ago\s+stream s: running, last heartbeat "
-            )
-        )
+        text = r"^collector <b>\\u202ec: no heartbeat, last one 13 min ago\s+stream s: running, last heartbeat "
+        expect(health).to_have_text(re.compile(text))
         states[0] = Freshness(parts=(stream,))
         expect(live).to_have_text("Live")
         expect(warning).to_be_hidden()
-        assert watched.errors == []
-    page.context.close()
 
 
 def test_any_valid_group_id_works(browser: Browser, tmp_path: Path) -> None:
@@ -96,10 +84,7 @@ def test_any_valid_group_id_works(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     for number, name in enumerate(names):
         source.put(*records(Group(name, {"t": 6}, 1).diffs(3), start=3 * number))
-    options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
-    with running(options, source) as feed:
-        watched = open_page(browser, feed.server.address)
-        page = watched.page
+    with served_page(browser, tmp_path, source) as (_, page):
         shown = ["a␊b", "50%/x", "<b>bold</b>", "␛]0;title␇", "\\u202egnp"]
         for name in shown:
             page.locator(".grid-row:not([hidden]) a").get_by_text(name, exact=True).click()
@@ -109,8 +94,6 @@ def test_any_valid_group_id_works(browser: Browser, tmp_path: Path) -> None:
             expect(page.locator(".round")).to_have_count(3)
             page.go_back()
             expect(page.locator(".count")).to_have_text("5 groups")
-        assert watched.errors == []
-        page.context.close()
 
 
 def test_unchanged_members_are_counted_below_a_round(browser: Browser, tmp_path: Path) -> None:
@@ -120,10 +103,7 @@ def test_unchanged_members_are_counted_below_a_round(browser: Browser, tmp_path:
     assert others
     source = MemorySource()
     source.put(*before)
-    options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
-    with running(options, source) as feed:
-        watched = open_page(browser, feed.server.address)
-        page = watched.page
+    with served_page(browser, tmp_path, source) as (_, page):
         page.locator(".grid-row:not([hidden]) a").get_by_text("g", exact=True).click()
         expect(page.locator(".round")).to_have_count(len(before))
         expect(page.locator(".members li")).to_have_count(0)
@@ -134,32 +114,26 @@ def test_unchanged_members_are_counted_below_a_round(browser: Browser, tmp_path:
         expect(page.locator(".round[data-selected] .diff tbody tr")).to_have_count(len(handover_diffs[-1].members))
         page.reload()
         expect(page.locator(".round")).to_have_count(len(handover_diffs))
-        assert watched.errors == []
-        page.context.close()
 
 
 def test_empty_tables_explain_the_next_step(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
-    options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
-    with running(options, source) as feed:
-        watched = open_page(browser, feed.server.address)
-        nothing = watched.page.locator(".nothing")
+    with served_page(browser, tmp_path, source) as (feed, page):
+        nothing = page.locator(".nothing")
         expect(nothing).to_contain_text("No consumer group yet, and no heartbeat of a collector")
         expect(nothing.locator("code").first).to_have_text("rebalance-monitor run")
-        expect(watched.page.locator(".grid")).to_be_hidden()
+        expect(page.locator(".grid")).to_be_hidden()
         source.put(*records(Group("orders", {"t": 6}, 1).diffs(1)))
         expect(nothing).to_be_hidden()
-        name = watched.page.get_by_label("Filter groups by name or member")
+        name = page.get_by_label("Filter groups by name or member")
         expect(name).to_be_visible()
-        watched.page.keyboard.press("/")
+        page.keyboard.press("/")
         expect(name).to_be_focused()
-        watched.page.keyboard.type("none/")
+        page.keyboard.type("none/")
         expect(name).to_have_value("none/")
         expect(nothing).to_have_text("No group matches the filters.")
-        watched.page.goto(f"{feed.server.address}/?cluster={source.cluster_id}")
-        expect(watched.page.locator(".count")).to_have_text("1 group")
-        assert watched.errors == []
-        watched.page.context.close()
+        page.goto(f"{feed.server.address}/?cluster={source.cluster_id}")
+        expect(page.locator(".count")).to_have_text("1 group")
 
 
 def test_times_are_local_with_their_zone_or_utc(browser: Browser, tmp_path: Path) -> None:
@@ -170,11 +144,7 @@ def test_times_are_local_with_their_zone_or_utc(browser: Browser, tmp_path: Path
     )
     source.put(*records(Group("shop", {"t": 6}, 1).diffs(1)))
     source.put(story(replace(episode, updated_at=START_MS + 93_000, rounds=[])))
-    options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
-    with running(options, source) as feed:
-        eventually(lambda: feed.get("/api/v1/groups")["groups"])
-        watched = open_page(browser, f"{feed.server.address}/groups/shop", timezone="Asia/Tokyo")
-        page = watched.page
+    with served_page(browser, tmp_path, source, "/groups/shop", timezone="Asia/Tokyo") as (_, page):
         band = page.locator(".band[data-episode]").first
         expect(band.locator(".story")).to_have_text(
             "Rolling restart of 3 members 2023-11-15 07:13–07:15. Waiting since 07:13:22."
@@ -185,5 +155,3 @@ def test_times_are_local_with_their_zone_or_utc(browser: Browser, tmp_path: Path
         expect(page.locator("#zone")).to_have_text("UTC")
         expect(band.locator(".story")).to_have_text(text)
         expect(band.locator(".when").first).to_have_text("14 Nov 22:13:23 – 22:14:53")
-        assert watched.errors == []
-        page.context.close()
