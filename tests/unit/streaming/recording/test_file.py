@@ -56,13 +56,9 @@ def test_non_utf8_bytes_are_recorded_unchanged() -> None:
 def test_replay_equals_the_recorded_outputs() -> None:
     recording = opened(RECORDING_BYTES)
     assert list(recording.differences()) == []
-    diffs = [line.record for line in recording.outputs if line.topic == "diffs"]
-    replayed_writes = [
-        output.write for outputs in recording.steps() for output in outputs if output.write.topic == "diffs"
-    ]
-    assert [(record.key, record.value) for record in diffs] == [
-        (record.key, record.value) for record in replayed_writes
-    ]
+    diffs = [(line.record.key, line.record.value) for line in recording.outputs if line.topic == "diffs"]
+    replayed = [output.write for outputs in recording.steps() for output in outputs]
+    assert diffs == [(write.key, write.value) for write in replayed if write.topic == "diffs"]
     assert len(diffs) > 50
 
 
