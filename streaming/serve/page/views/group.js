@@ -1,22 +1,24 @@
 // One group: its state, what it is waiting for, ownership over time, episodes with their rounds, incidents, members.
+import { Absent } from "../components/absent.js";
 import { statusCell } from "../components/cells.js";
 import { Comparison } from "../components/comparison.js";
 import { Episodes } from "../components/episodes.js";
+import { Facts } from "../components/facts.js";
 import { Incidents } from "../components/incidents.js";
 import { Members } from "../components/members.js";
 import { Outlook } from "../components/outlook.js";
 import { RoundsList, withCause } from "../components/rounds-list.js";
+import { Chart } from "../components/timeline/chart.js";
 import { Lag } from "../components/timeline/lag.js";
 import { Timeline } from "../components/timeline/timeline.js";
-import { NOBODY, Ownership, SHUT_DOWN } from "../components/timeline/model.js";
-import { ORDERS, usualOrder } from "../components/timeline/order.js";
+import { Ownership } from "../components/timeline/model.js";
 import { Waits } from "../components/waits.js";
 import { ApiError, get, groupPath } from "../core/api.js";
 import { unassignedCount, isShutDown } from "../core/attention.js";
-import { h, paced, reveal, setAttribute, setText } from "../core/dom.js";
-import { annotationText, bounds, causeText, clock, counting, day, duration, moment, number, shortened, visible } from "../core/format.js";
+import { h, paced, reveal, setText } from "../core/dom.js";
+import { annotationText, causeText, clock, moment, visible } from "../core/format.js";
 import { Owners } from "../core/owners.js";
-import { address, groupAddress, query, setQuery } from "../core/router.js";
+import { address, query, setQuery } from "../core/router.js";
 import { store } from "../core/store.js";
 import { onTheme } from "../core/theme.js";
 
@@ -24,7 +26,6 @@ const PAGE = 300;
 const STORIES = 100;
 const CLUSTER = "(cluster)";
 const LATER_MS = 2000;
-const LEGEND = 24;
 
 // An answer, or null where the group is not known (yet).
 async function known(path, params) {
@@ -34,11 +35,6 @@ async function known(path, params) {
     if (!(error instanceof ApiError) || error.status !== 404) throw error;
     return null;
   }
-}
-
-function fact(label, className = "") {
-  const value = h("dd", { class: className }, "–");
-  return { value, element: h("div", { class: "tile" }, h("dt", {}, label), value) };
 }
 
 class GroupView {
@@ -62,7 +58,7 @@ class GroupView {
       model: this.model, episodes: this.episodes, owners: this.owners,
       onSelect: (index, options) => this.model.rounds[index] && this.choose(this.model.rounds[index].seq, { open: true, ...options }),
       onEpisode: (episode) => this.list.reveal(episode),
-      onRange: (range) => this.ranged(range),
+      onRange: (range) => this.chart.showRange(range),
       onOlder: () => this.older(),
       onDraw: (frame, colors) => this.lag.draw(frame, colors),
     });
@@ -87,26 +83,8 @@ class GroupView {
 
   build(outlet) {
     this.status = statusCell();
-    this.facts = {
-      protocol: fact("Protocol", "text"), assignor: fact("Assignor", "text"), generation: fact("Generation"), members: fact("Members"), partitions: fact("Partitions"),
-      unassigned: fact("Unassigned"), rounds: fact("Rounds"), moved: fact("Partitions moved"), away: fact("Downtime"),
-    };
-    const axes = ["time", "rounds"].map((axis) => h("button", { type: "button", "data-axis": axis, "aria-pressed": String(axis === "time"), onclick: () => this.axis(axis) }, axis === "time" ? "Time" : "Rounds"));
-    this.axes = axes;
-    this.range = h("span", { class: "range" });
-    this.legend = h("div", { class: "legend", role: "toolbar", "aria-label": "Owners", onkeydown: (event) => this.rove(event) });
-    this.order = h("select", { class: "field", "aria-label": "Order of partitions", onchange: () => this.arrange({ order: this.order.value }) },
-      Object.entries(ORDERS).map(([value, label]) => h("option", { value }, label)));
-    this.find = h("input", { class: "field", type: "search", placeholder: "Find partition, owner", "aria-label": "Find partition or member", oninput: () => this.arrange({ find: this.find.value }) });
-    const zoom = h("span", { class: "segmented", role: "group", "aria-label": "Zoom" },
-      h("button", { type: "button", "aria-label": "Zoom out", title: "Zoom out (−)", onclick: () => this.timeline.zoom(1 / 0.6) }, "−"),
-      h("button", { type: "button", "aria-label": "Zoom in", title: "Zoom in (+)", onclick: () => this.timeline.zoom(0.6) }, "+"),
-      h("button", { type: "button", title: "The newest rounds (0, or double click)", onclick: () => this.timeline.fit() }, "Newest"));
-    this.asOf = h("button", { class: "button", type: "button", title: "Members, status and stories as of the chosen round", onclick: () => this.travel(this.chosenAt()) }, "As of round");
-    this.chart = h("section", { class: "card timeline", "aria-label": "Ownership over time" },
-      h("header", {}, h("h2", {}, "Ownership"), h("span", { class: "segmented", role: "group", "aria-label": "Axis" }, axes), zoom, this.order, this.find, this.asOf,
-        h("span", { class: "muted hint" }, "drag to zoom · ctrl + wheel · shift + wheel to move"), this.range),
-      this.timeline.stage, this.lag.element, this.timeline.minimap.element, this.legend);
+    this.facts = new Facts();
+    this.chart = new Chart({ timeline: this.timeline, lag: this.lag, owners: this.owners, onAsOf: () => this.travel(this.chosenAt()) });
     this.marks = h("p", { class: "marks", hidden: true });
     this.when = h("b");
     const step = (label, act) => h("button", { class: "button", type: "button", onclick: act }, label);
@@ -117,8 +95,8 @@ class GroupView {
     this.page = h("div", { class: "detail" },
       h("div", { class: "headline" }, h("h1", {}, visible(this.group)), h("span", { class: "badge", role: "status" }, this.status.element)),
       this.marks, this.travels, this.waits.element,
-      h("dl", { class: "card facts" }, Object.values(this.facts).map((one) => one.element)),
-      this.chart, this.outlook.element, this.comparison.element, h("div", { class: "beside" }, this.list.element, h("aside", {}, this.incidents.element, this.members.element)), this.announcement);
+      this.facts.element,
+      this.chart.element, this.outlook.element, this.comparison.element, h("div", { class: "beside" }, this.list.element, h("aside", {}, this.incidents.element, this.members.element)), this.announcement);
     outlet.append(this.page);
     reveal(this.page, false);
   }
@@ -128,6 +106,7 @@ class GroupView {
     for (const [name, listener] of Object.entries(this.listeners)) store.removeEventListener(name, listener);
     this.forget();
     clearInterval(this.clock);
+    this.chart.close();
     this.timeline.close();
     this.lag.close();
   }
@@ -165,7 +144,7 @@ class GroupView {
       this.loading = false;
     }
     if (this.closed) return;
-    this.absent?.remove();
+    this.absent?.element.remove();
     if (page === null) return this.missing();
     const before = this.model.last;
     this.model.clear();
@@ -181,24 +160,6 @@ class GroupView {
     this.showMoment();
     this.update();
     await this.present();
-  }
-
-  arrange(changes) {
-    this.timeline.arrange(changes);
-    setQuery(changes);
-    this.legends();
-  }
-
-  // One stop of the Tab key; arrows move between owners.
-  rove(event) {
-    const buttons = [...this.legend.querySelectorAll("button")];
-    const at = buttons.indexOf(document.activeElement);
-    const next = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: buttons.length - 1 }[event.key];
-    if (next === undefined || !buttons[next]) return;
-    event.preventDefault();
-    buttons[at].tabIndex = -1;
-    buttons[next].tabIndex = 0;
-    buttons[next].focus();
   }
 
   // Members, hosts and today's downtime. One request at a time: the answer for thousands of members takes seconds.
@@ -339,22 +300,11 @@ class GroupView {
     this.update();
   }
 
-  // A group without a recorded rebalance: what to do, and groups of similar names.
   missing() {
-    this.alike = h("p", {});
-    this.absent = h("div", { class: "card empty" }, h("h2", {}, "Group not found"),
-      h("p", {}, "No rebalance of this group is recorded. Check its name; a new group appears here with its first rebalance."),
-      this.alike, h("a", { class: "button", href: address("/"), "data-link": true }, "All groups"));
-    this.page.append(this.absent);
+    this.absent = new Absent(this.group);
+    this.page.append(this.absent.element);
     this.page.toggleAttribute("data-absent", true);
     this.update();
-  }
-
-  suggest() {
-    const word = this.group.toLowerCase().split(/[^a-z0-9]+/).sort((a, b) => b.length - a.length)[0];
-    const found = [...store.groups.keys()].filter((id) => word && id.toLowerCase().includes(word)).sort((a, b) => a.length - b.length || (a < b ? -1 : 1)).slice(0, 6);
-    if (this.alike.childElementCount === found.length) return;
-    this.alike.replaceChildren("Groups with a similar name: ", ...found.map((id) => h("a", { href: groupAddress(id), "data-link": true }, visible(id))));
   }
 
   // A link may name a round older than the first page.
@@ -378,48 +328,13 @@ class GroupView {
     if (this.timeline.selected >= 0) this.timeline.selected += added;
     this.list.render();
     this.timeline.changed();
-    this.legends();
+    this.chart.render();
   }
 
   restore() {
-    const params = query();
-    const axis = params.get("axis") === "rounds" ? "rounds" : "time";
-    this.timeline.axis = axis;
-    this.find.value = params.get("find") ?? "";
-    this.timeline.arrange({ order: params.get("order") in ORDERS ? params.get("order") : null, find: this.find.value });
-    this.pressed(axis);
-    const from = Number(params.get("from"));
-    const to = Number(params.get("to"));
-    if (params.has("from") && to > from) this.timeline.show(from, to);
-    else this.timeline.fit();
-    const seq = Number(params.get("round"));
+    this.chart.restore();
+    const seq = Number(query().get("round"));
     if (seq) this.choose(seq, { open: true, reveal: true });
-  }
-
-  pressed(axis) {
-    for (const button of this.axes) setAttribute(button, "aria-pressed", String(button.dataset.axis === axis));
-  }
-
-  axis(axis) {
-    this.pressed(axis);
-    this.timeline.setAxis(axis);
-    setQuery({ axis: axis === "rounds" ? axis : null });
-  }
-
-  ranged({ axis, from, to, follow }) {
-    clearTimeout(this.settle);
-    this.settle = setTimeout(() => !this.closed && setQuery({ from: follow ? null : Math.round(from), to: follow ? null : Math.round(to) }), 250);
-    this.describe(axis, from, to);
-  }
-
-  describe(axis, from, to) {
-    if (axis === "rounds") {
-      const last = Math.min(this.model.rounds.length, Math.ceil(to));
-      setText(this.range, counting(Math.max(0, last - Math.max(0, Math.floor(from))), "round"));
-    } else {
-      const end = Math.min(to, this.model.end("time"));
-      setText(this.range, `${day(from)} ${clock(from)} – ${day(from) === day(end) ? "" : `${day(end)} `}${clock(end)} · ${duration(Math.max(0, end - from))}`);
-    }
   }
 
   round(round) {
@@ -454,91 +369,21 @@ class GroupView {
 
   update() {
     const group = this.then?.group ?? store.groups.get(this.group);
-    if (!group && this.absent) this.suggest();
+    if (!group && this.absent) this.absent.suggest(store.groups.keys());
     if (!group) return;
     const newest = this.then ? (this.then.episodes[0] ?? null) : this.episodes.newest;
     this.status.set(group, { isShutDown: isShutDown(group, newest) });
     this.waits.show(newest, group.status);
     this.outlook.of(group);
-    const { kind = "consumer", protocol } = group;
-    setText(this.facts.protocol.value, kind === "consumer" || kind === protocol ? protocol : `${kind} · ${protocol}`);
-    setText(this.facts.assignor.value, group.assignor ?? "–");
-    setAttribute(this.facts.assignor.value, "title", group.assignor);
-    setText(this.facts.generation.element.firstElementChild, group.groupEpoch === null ? "Generation" : "Group epoch");
-    setText(this.facts.generation.value, group.groupEpoch ?? group.generation ?? "–");
-    setText(this.facts.members.value, number(group.members));
-    setText(this.facts.partitions.value, number(group.partitions));
-    setText(this.facts.unassigned.value, number(group.unassigned));
-    setAttribute(this.facts.unassigned.value, "data-tone", unassignedCount(group, newest) ? "bad" : null);
-    setText(this.facts.rounds.value, number(group.rounds));
-    setText(this.facts.moved.value, number(group.movedTotal));
-    this.showDowntime(newest, group);
-    this.legends();
-  }
-
-  // Today's downtime by episodes; without episodes, the time between rounds.
-  showDowntime(newest, group) {
-    const { element, value } = this.facts.away;
-    const today = this.today;
-    setText(element.firstElementChild, newest ? "Downtime today" : "Unassigned for");
-    if (newest) setText(value, today?.partitions ? bounds(today.lowerMs, today.upperMs) : "–");
-    else setText(value, group.unavailableMs ? duration(group.unavailableMs) : "–");
-    const longest = today?.worst ? `; longest ${bounds(...today.longestMs)}` : "";
-    setAttribute(element, "title", newest ? `All partitions together, in episodes with a round since midnight (UTC)${longest}` : "Time between rounds in which partitions were unassigned, all partitions together");
-  }
-
-  // People rather than member ids: who restarts seven times is one entry. The titles have the ids.
-  legends() {
-    const held = new Map();
-    let unassigned = 0;
-    let resting = 0;
-    const ids = [...this.owners.index.keys()];
-    const { people, partitions } = this.timeline.listed();
-    const idsOf = new Map();
-    const found = this.timeline.find && new Set(partitions.flatMap(({ owners }) => owners));
-    for (const [index, person] of people.entries()) {
-      if (found && !found.has(index)) continue;
-      if (!idsOf.has(person)) idsOf.set(person, []);
-      idsOf.get(person).push(ids[index]);
-    }
-    for (const { owners } of partitions) {
-      const owner = owners.at(-1);
-      if (owner === SHUT_DOWN) resting += 1;
-      else if (owner === NOBODY) unassigned += 1;
-      else held.set(people[owner], (held.get(people[owner]) ?? 0) + 1);
-    }
-    const order = [...held.keys(), ...[...idsOf.keys()].filter((person) => !held.has(person)).reverse()];
-    const hidden = Math.max(0, order.length - (innerWidth < 760 ? LEGEND / 2 : LEGEND));
-    order.length -= hidden;
-    const { dim } = this.timeline;
-    const text = `${order.join()}/${hidden}/${[...held].join()}/${unassigned}/${resting}/${dim}/${this.owners.version}`;
-    this.order.value = this.timeline.order ?? usualOrder(this.model);
-    if (this.legendText === text) return;
-    this.legendText = text;
-    const entries = order.map((person) =>
-      h("button", { type: "button", title: [person, ...idsOf.get(person)].join("\n"), "data-gone": !held.has(person), "aria-pressed": String(dim === person), onclick: () => this.only(person) },
-        h("i", { style: { background: this.owners.colorOfPerson(person) } }), h("span", {}, shortened(person, 30)), h("span", { class: "muted num" }, held.get(person) ?? "")));
-    const none = h("button", { type: "button", class: "none", "aria-pressed": String(dim === NOBODY), onclick: () => this.only(NOBODY) }, h("i"), h("span", {}, "unassigned"), h("span", { class: "muted num" }, unassigned || (resting ? `${number(resting)} shut down` : "")));
-    const gone = entries.slice(held.size);
-    const focused = [...this.legend.querySelectorAll("button")].indexOf(document.activeElement);
-    this.legend.replaceChildren(...entries.slice(0, held.size), none, ...(gone.length ? [h("span", { class: "then" }, "earlier"), ...gone] : []), ...(hidden ? [h("span", { class: "muted" }, `and ${number(hidden)} more`)] : []));
-    const buttons = [...this.legend.querySelectorAll("button")];
-    for (const [index, button] of buttons.entries()) button.tabIndex = index === Math.max(0, focused) ? 0 : -1;
-    if (focused >= 0) buttons[Math.min(focused, buttons.length - 1)].focus();
-  }
-
-  only(person) {
-    this.timeline.dim = this.timeline.dim === person ? null : person;
-    this.timeline.paint();
-    this.legends();
+    this.facts.show(group, newest, this.today);
+    this.chart.render();
   }
 
   recolor() {
-    this.legendText = null;
     this.list.clear();
     this.list.render();
     this.members.recolor();
-    this.legends();
+    this.chart.legend.recolor();
   }
 }
 
