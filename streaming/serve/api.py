@@ -25,48 +25,34 @@ from streaming.records.episodes import StoredAnnotation
 from streaming.records.events import MAX_TIMESTAMP
 from streaming.serve import forecasts, openapi
 from streaming.serve.annotations import MAX_ANNOTATIONS, AnnotationRequest, add_story_suffix, parse_request
-from streaming.serve.archive import MAX_DIFFS, MAX_PAGE_ITEMS, Archive, PageQuery, StoredPage
+from streaming.serve.archive import MAX_DIFFS, MAX_PAGE_ITEMS, Archive, StoredPage
 from streaming.serve.board import FeedFilter
 from streaming.serve.clusters import Cluster
 from streaming.serve.feed import Feed, FeedResponse, LastEvent
 from streaming.serve.forecasts import WorkerPool
 from streaming.serve.openapi import Query
+from streaming.serve.parameters import (
+    AT,
+    CHANGES,
+    DEFAULT_LIMIT,
+    FILTERS,
+    IS_OPEN,
+    LISTING,
+    PAGING,
+    RESTART,
+    SPAN,
+    page_query,
+    rolling_restart,
+    simulated_times,
+)
 from streaming.serve.problems import Problem
 from streaming.serve.records import GroupSummary
 from streaming.serve.security import CALLER_KEY, Access
 from streaming.serve.stories import DowntimeTotals, Sort, member_names
-from streaming.simulation.changes import RollingRestart, ScaleChange
+from streaming.simulation.changes import ScaleChange
 from streaming.simulation.migration import TARGETS
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Awaitable[Any]])
-_DEFAULT_LIMIT: Final = 100
-#: Parameters of ``what-if`` that are lists.
-_LIST_PARAMETERS: Final = ("add", "remove", "partitions", "subscribe")
-#: The longest time that a parameter may have, ms: a day. Longer times only make the simulation slower.
-_MAX_TIME_MS: Final = 86_400_000
-_FILTERS: Final = (
-    openapi.text("cause", "Only rounds of this cause, such as `member.fenced`."),
-    openapi.integer("min_moved", "Only rounds that moved at least this many partitions."),
-)
-_AT_PARAMETER: Final = openapi.moment("at", "As of this time, as far as the history reaches: RFC 3339 or milliseconds.")
-_SPAN_PARAMETERS: Final = (
-    openapi.moment("from", "At or after this time: RFC 3339 or milliseconds since the epoch."),
-    openapi.moment("to", "Before this time."),
-)
-_PAGING: Final = (
-    *_SPAN_PARAMETERS,
-    openapi.integer("cursor", "`next` of the page before."),
-    openapi.integer("limit", "Rounds a page, at most; the server may give less.", minimum=1),
-)
-_LISTING: Final = (*_PAGING, *_FILTERS, openapi.choice("view", ("diff", "summary"), "`summary` leaves the diffs out."))
-_IS_OPEN: Final = openapi.flag("open", "`true`: only those that are open; `false`: the others.")
-_RESTART: Final = (
-    openapi.integer("parallel", "Members that restart at once; a twentieth of the group if left out.", minimum=1),
-    openapi.integer("down_ms", "How long a member is away; 20000 if left out.", minimum=1),
-    openapi.integer("between_ms", "From the return of some to the stop of the next; 30000 if left out."),
-    openapi.integer("heartbeat_ms", "Between heartbeats; 3000, KIP-848 5000 if left out.", minimum=1),
-    openapi.integer("processing_ms", "How long members process what one poll gave; 1000 if left out."),
-)
 #: Operations in the order in which their paths are matched.
 _OPERATIONS: Final[list[openapi.Operation]] = []
 
@@ -109,25 +95,6 @@ def _page_document(page: StoredPage, name: str = "rounds") -> dict[str, object]:
     return {name: list(map(Raw, page.items)), "next": None if page.next is None else str(page.next)}
 
 
-def _simulated_times(query: Query) -> dict[str, int]:
-    heartbeat_ms, processing_ms = query["heartbeat_ms"], query["processing_ms"]
-    times = {"heartbeat_ms": heartbeat_ms, "consumer_heartbeat_ms": heartbeat_ms, "processing_ms": processing_ms}
-    return {name: min(value, _MAX_TIME_MS) for name, value in times.items() if value is not None}
-
-
-def _read_restart(query: Query) -> RollingRestart:
-    names = ("parallel", "down_ms", "between_ms")
-    return RollingRestart(**{name: query[name] for name in names if query[name] is not None})
-
-
-def _page_query(query: Query, group: str | None, max_items: int) -> PageQuery:
-    since, until = query["from"], query["to"]
-    if since is not None and until is not None and since >= until:
-        raise openapi.invalid_parameter("from", "must be before to")
-    limit, cause, min_moved = query["limit"] or _DEFAULT_LIMIT, query.get("cause"), query.get("min_moved") or 0
-    return PageQuery(group, since, until, cause, min_moved, before=query["cursor"], limit=min(max_items, limit))
-
-
 class GroupApi:
     """The API's request handlers, which read the current groups (board) and the stored history (archive)."""
 
@@ -164,7 +131,7 @@ class GroupApi:
     @_route(
         "/groups",
         openapi.GROUPS,
-        _AT_PARAMETER,
+        AT,
         openapi.text("cursor", "`next` of the page before."),
         openapi.integer("limit", "Groups a page, by group id; all groups if left out.", minimum=1),
     )
@@ -181,20 +148,20 @@ class GroupApi:
         next_cursor = page[-1] if len(page) < len(names) else None
         return Json(self._feed.board.groups_document([groups[name] for name in page], next_cursor))
 
-    @_route("/groups/{group}/rounds", openapi.ROUND_PAGE, *_LISTING)
+    @_route("/groups/{group}/rounds", openapi.ROUND_PAGE, *LISTING)
     async def rounds(self, request: Request, query: Query) -> Response:
         """A group's rounds, newest first."""
         return await self._page(query, self._group(request).group_id)
 
-    @_route("/rounds", openapi.ROUND_PAGE, *_LISTING)
+    @_route("/rounds", openapi.ROUND_PAGE, *LISTING)
     async def all_rounds(self, _: Request, query: Query) -> Response:
         """The rounds of all groups, newest first."""
         return await self._page(query, None)
 
     async def _page(self, query: Query, group: str | None) -> Response:
         with_diff = query["view"] != "summary"
-        page_query = _page_query(query, group, MAX_DIFFS if with_diff else MAX_PAGE_ITEMS)
-        return Json(_page_document(await self._feed.read(Archive.page, page_query, with_diff=with_diff)))
+        selection = page_query(query, group, MAX_DIFFS if with_diff else MAX_PAGE_ITEMS)
+        return Json(_page_document(await self._feed.read(Archive.page, selection, with_diff=with_diff)))
 
     @_route("/groups/{group}/rounds/{seq}", openapi.ROUND)
     async def round(self, request: Request, _: Query) -> Response:
@@ -205,33 +172,33 @@ class GroupApi:
             raise Problem("round", f"group {group!r} has no such round, or no longer has it")
         return Json(Raw(body))
 
-    @_route("/groups/{group}/timeline", openapi.TIMELINE_PAGE, *_PAGING)
+    @_route("/groups/{group}/timeline", openapi.TIMELINE_PAGE, *PAGING)
     async def timeline(self, request: Request, query: Query) -> Response:
         """Ownership of the partitions over time: owners before the oldest round, then the changes of each round."""
-        page_query = _page_query(query, self._group(request).group_id, MAX_PAGE_ITEMS)
-        owners, page, began = await self._feed.read(Archive.timeline, page_query)
-        since = max(began if page.next is not None else 0, page_query.since or 0)
-        annotations = self._annotations(page_query.group, since, page_query.until)
+        selection = page_query(query, self._group(request).group_id, MAX_PAGE_ITEMS)
+        owners, page, began = await self._feed.read(Archive.timeline, selection)
+        since = max(began if page.next is not None else 0, selection.since or 0)
+        annotations = self._annotations(selection.group, since, selection.until)
         return Json({**owners, "annotations": annotations, **_page_document(page)})
 
     @_route(
         "/groups/{group}/forecast",
         openapi.FORECAST,
-        *_RESTART,
+        *RESTART,
         openapi.integer("scale", "Members that the group gets, in place of a restart.", minimum=1),
     )
     async def forecast(self, request: Request, query: Query) -> Response:
         """Forecast a rolling restart or another number of members: the JSON of `forecast --json` without rounds."""
-        change = _read_restart(query) if query["scale"] is None else ScaleChange(query["scale"])
-        return await self._forecast(request, forecasts.forecast, change, _simulated_times(query))
+        change = rolling_restart(query) if query["scale"] is None else ScaleChange(query["scale"])
+        return await self._forecast(request, forecasts.forecast, change, simulated_times(query))
 
     @_route(
-        "/groups/{group}/migrate", openapi.MIGRATION, *_RESTART, openapi.choice("to", TARGETS, "Only the way there.")
+        "/groups/{group}/migrate", openapi.MIGRATION, *RESTART, openapi.choice("to", TARGETS, "Only the way there.")
     )
     async def migrate(self, request: Request, query: Query) -> Response:
         """Return the group's readiness for another protocol, by the history, in the JSON of `migrate --json`."""
         targets = TARGETS if query["to"] is None else (query["to"],)
-        return await self._forecast(request, forecasts.plan, targets, _read_restart(query), _simulated_times(query))
+        return await self._forecast(request, forecasts.plan, targets, rolling_restart(query), simulated_times(query))
 
     @_route(
         "/groups/{group}/what-if",
@@ -245,7 +212,7 @@ class GroupApi:
     )
     async def what_if(self, request: Request, query: Query) -> Response:
         """Return the partitions that a change would move under each assignor, as `what-if --json` does."""
-        options = query | {name: [word for word in (query[name] or "").split(",") if word] for name in _LIST_PARAMETERS}
+        options = query | {name: [word for word in (query[name] or "").split(",") if word] for name in CHANGES}
         return await self._forecast(request, forecasts.what_if, options)
 
     @_route("/groups/{group}/advice", openapi.ADVICE)
@@ -259,7 +226,7 @@ class GroupApi:
         assignment = await self._feed.read(Archive.assignment, self._group(request).group_id)
         return Json(Raw(await self._workers.run(request, function, assignment, *arguments)))
 
-    @_route("/groups/{group}/episodes", openapi.EPISODE_PAGE, *_PAGING)
+    @_route("/groups/{group}/episodes", openapi.EPISODE_PAGE, *PAGING)
     async def episodes(self, request: Request, query: Query) -> Response:
         """A group's last episodes, newest first: rounds that belong together, as stories.
 
@@ -268,7 +235,7 @@ class GroupApi:
         """
         return await self._stories(query, "episode", self._group(request).group_id)
 
-    @_route("/groups/{group}/incidents", openapi.INCIDENT_PAGE, *_PAGING, _IS_OPEN)
+    @_route("/groups/{group}/incidents", openapi.INCIDENT_PAGE, *PAGING, IS_OPEN)
     async def incidents(self, request: Request, query: Query) -> Response:
         """A group's last incidents, newest first: conditions that somebody should look at.
 
@@ -298,13 +265,13 @@ class GroupApi:
         """Lag of each group in records at its last sample; null if the group has committed no offset."""
         return Json({"groups": {group_id: lag.lag for group_id, lag in self._feed.board.lags().items()}})
 
-    @_route("/groups/{group}/lag", GroupLag, _AT_PARAMETER)
+    @_route("/groups/{group}/lag", GroupLag, AT)
     async def lag(self, request: Request, query: Query) -> Response:
         """A group's lag over the last hours, with the newest lag by partition; with `at` its samples up to then."""
         lag = self._feed.board.lags().get(self._group(request).group_id, GroupLag())
         return Json(lag if query["at"] is None else lag.until(query["at"]))
 
-    @_route("/groups/{group}", openapi.GROUP, _AT_PARAMETER)
+    @_route("/groups/{group}", openapi.GROUP, AT)
     async def group(self, request: Request, query: Query) -> Response:
         """One group: its members and its partitions' owners, each with a start time, and the freshness of the data.
 
@@ -335,14 +302,14 @@ class GroupApi:
         "/annotations",
         openapi.ANNOTATIONS,
         openapi.text("group", "Only those that concern this group."),
-        *_SPAN_PARAMETERS,
+        *SPAN,
         openapi.integer("limit", "Annotations at most.", minimum=1),
     )
     async def annotations(self, _: Request, query: Query) -> Response:
         """Annotations such as deployments, the newest first; the newest 1000 are kept."""
-        page_query = _page_query(query | {"cursor": None}, query["group"], MAX_ANNOTATIONS)
-        annotations = self._annotations(page_query.group, page_query.since or 0, page_query.until)
-        return Json({"annotations": annotations[: page_query.limit]})
+        selection = page_query(query | {"cursor": None}, query["group"], MAX_ANNOTATIONS)
+        annotations = self._annotations(selection.group, selection.since or 0, selection.until)
+        return Json({"annotations": annotations[: selection.limit]})
 
     @_route("/annotations", openapi.PUBLISHED_ANSWER, method="POST", body=AnnotationRequest)
     async def annotate(self, request: Request, _: Query) -> Response:
@@ -359,7 +326,7 @@ class GroupApi:
             raise Problem("publish", str(error)) from error
         return Json({"id": output_id(event, "annotation")}, HTTPStatus.ACCEPTED)
 
-    @_route("/incidents", openapi.INCIDENT_PAGE, openapi.text("group", "Only this group's."), *_PAGING, _IS_OPEN)
+    @_route("/incidents", openapi.INCIDENT_PAGE, openapi.text("group", "Only this group's."), *PAGING, IS_OPEN)
     async def all_incidents(self, _: Request, query: Query) -> Response:
         """Incidents of all groups, newest first, or of one group, which may be unknown to the server."""
         return await self._stories(query, "incident", query["group"])
@@ -373,12 +340,12 @@ class GroupApi:
     async def search(self, _: Request, query: Query) -> Response:
         """Members, topics and partitions by name, with the owners of a partition, in the latest assignments."""
         words = (query["q"] or "").strip()
-        limit = min(MAX_PAGE_ITEMS, query["limit"] or _DEFAULT_LIMIT)
+        limit = min(MAX_PAGE_ITEMS, query["limit"] or DEFAULT_LIMIT)
         return Json({"found": await self._feed.read(Archive.search, words, limit) if words else []})
 
     async def _stories(self, query: Query, sort: Sort, group: str | None) -> Response:
-        page_query = _page_query(query, group, MAX_DIFFS)
-        page = await self._feed.read(Archive.stories, sort, page_query, opened=query.get("open"))
+        selection = page_query(query, group, MAX_DIFFS)
+        page = await self._feed.read(Archive.stories, sort, selection, opened=query.get("open"))
         if sort == "episode":
             stored_annotations = self._feed.board.current_stories.annotations
             page = page._replace(items=[add_story_suffix(body, stored_annotations) for body in page.items])
@@ -397,7 +364,7 @@ class GroupApi:
         "/stream",
         str,
         openapi.text("group", "Only this group."),
-        *_FILTERS,
+        *FILTERS,
         openapi.flag("stories", "Episodes and incidents too."),
         openapi.text("Last-Event-ID", "Go on after this event.", location="header"),
         openapi.text("last_event_id", "The same, for clients that can't set headers."),
