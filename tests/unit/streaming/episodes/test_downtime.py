@@ -183,6 +183,10 @@ def test_downtime_has_longest_total_and_number_of_stops(
     assert (result.longest_ms, result.total_ms, result.stops) == (longest, total, stops)
 
 
+def test_episode_without_rounds_has_no_downtime() -> None:
+    assert bounds(None) is None
+
+
 def test_repeated_evidence_changes_nothing() -> None:
     outages = after(callback(100, -1, revoked=P), eager(2, 1000), callback(300, 2, assigned=P))
     assert not apply_evidence(outages, callback(2300, 2, assigned=P), "classic")
