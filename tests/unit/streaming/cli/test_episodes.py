@@ -6,7 +6,6 @@ import time
 
 import pytest
 from msgspec import structs
-from msgspec.structs import replace
 
 from streaming.cli.episodes import change_table, figure_changes
 from streaming.process.terminal import console
@@ -111,7 +110,7 @@ EPISODE_BEFORE = episode_updates(checkout_group())[-1]
 
 def episode_with(total: Bounds | None, delayed: Bounds | None = None, **fields: int) -> Episode:
     downtime = total and Downtime(lower_ms=total[0], upper_ms=total[1], total_ms=total)
-    return replace(EPISODE_BEFORE, downtime=downtime, cost=delayed and Cost(delayed_messages=delayed), **fields)
+    return structs.replace(EPISODE_BEFORE, downtime=downtime, cost=delayed and Cost(delayed_messages=delayed), **fields)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +187,7 @@ def test_unknown_values_widen_the_bounds() -> None:
 
 
 @pytest.mark.usefixtures("week_of_episodes")
-def test_json_has_one_line_per_group(command: Command) -> None:
+def test_cost_as_json_has_one_line_per_group(command: Command) -> None:
     status, out, errors = command("cost", "--json")
     pay_cost, ship_cost = (json.loads(line) for line in out.splitlines())
     assert (status, errors, pay_cost["groupId"], ship_cost["groupId"]) == (0, "", "pay", "ship")
@@ -197,15 +196,14 @@ def test_json_has_one_line_per_group(command: Command) -> None:
 
 
 @pytest.mark.usefixtures("week_of_episodes")
-def test_table_has_one_row_per_group(command: Command) -> None:
-    out = command("cost", "--since", "7d")[1]
-    rows = table_cells(out)
+def test_cost_table_has_one_row_per_group(command: Command) -> None:
+    rows = table_cells(command("cost", "--since", "7d")[1])
     assert rows[0][4:] == ["5.0 s to 9.0 s", "≥ 10", "≥ 3.0 s", "≥ 7", "≥ 1.0 s"]
     assert rows[1][4:] == ["unknown", "10 to 20", "3.0 s to 4.0 s", "7", "0 ms"]
 
 
 @pytest.mark.usefixtures("week_of_episodes")
-def test_csv_has_one_row_per_episode(command: Command) -> None:
+def test_cost_as_csv_has_one_row_per_episode(command: Command) -> None:
     status, out, _ = command("cost", "pay", "--since", "30d", "--csv")
     rows = list(csv.DictReader(out.splitlines()))
     assert (status, [row["episode"] for row in rows]) == (0, ["1", "2", "3"])
@@ -214,5 +212,5 @@ def test_csv_has_one_row_per_episode(command: Command) -> None:
 
 
 @pytest.mark.usefixtures("week_of_episodes")
-def test_json_and_csv_exclude_each_other(command: Command) -> None:
+def test_cost_refuses_json_with_csv(command: Command) -> None:
     assert command("cost", "--json", "--csv") == (2, "", "error: --json and --csv: give one of them\n")
