@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from confluent_kafka import Consumer, Producer, TopicCollection
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import AdminClient
 
 from benchmarks._large_watch import ComponentCost, sample_components
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
@@ -18,6 +18,7 @@ from streaming.settings.config import Settings, load
 from tests.support.coordinated import CoordinatorBatch
 from tests.support.load import FeedClient
 from tests.support.monitor import Monitor, running_monitor
+from tests.support.topics import configure_topic, create_topic
 from tests.support.wait import eventually
 
 #: The only client id that a broker lets write to internal topics.
@@ -119,18 +120,15 @@ def measured_monitor(
 def _create_monitor_topics(settings: Settings, max_record_bytes: int) -> None:
     """Create the monitor's topics; their record size limits are raised if this many MiB exceed the default."""
     ensure_topics(settings)
-    admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
     names = settings.topics.membership, settings.topics.diffs, settings.topics.assignments
-    taken = ConfigEntry("max.message.bytes", str(max_record_bytes << 20), incremental_operation=AlterConfigOpType.SET)
-    resources = [ConfigResource(ResourceType.TOPIC, name, incremental_configs=[taken]) for name in names]
-    for answer in admin.incremental_alter_configs(resources).values() if max_record_bytes > 10 else ():
-        answer.result(20)
+    for name in names if max_record_bytes > 10 else ():
+        configure_topic(settings.kafka.bootstrap_servers, name, max_message_bytes=max_record_bytes << 20)
 
 
 def create_consumed_topic(servers: str) -> str:
     """Create the topic that all groups consume, and return the topic's id."""
     admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic("orders", 40, 1)])["orders"].result(20)
+    create_topic(servers, "orders", 40)
 
     def created_topics() -> str | None:
         try:

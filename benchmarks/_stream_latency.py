@@ -6,7 +6,6 @@ import threading
 import time
 import uuid
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import Consumer, Producer
@@ -14,6 +13,7 @@ from confluent_kafka import Consumer, Producer
 from benchmarks._document import table
 from streaming.records.events import Event, MemberJoined, MemberLeft, PartitionsChanged, TopicMetadata
 from tests.support.background import run_in_background
+from tests.support.disks import folder_bytes
 
 if TYPE_CHECKING:
     from benchmarks.stream import StreamBench
@@ -134,23 +134,12 @@ def checkpoint_growth(bench: "StreamBench", spark: Any) -> list[tuple[int, int]]
         for _ in range(2):
             sizes, start = [], time.monotonic()
             while time.monotonic() < start + CHECKPOINT_GROWTH_SECONDS / 2:
-                sizes.append(folder_size(folder))
+                sizes.append(folder_bytes(folder))
                 time.sleep(2)
             parts.append((min(sizes), max(sizes)))
             print(f"  checkpoint: {parts[-1][0]:,} to {parts[-1][1]:,} bytes", flush=True)
     query.stop()
     return parts
-
-
-def folder_size(folder: Path) -> int:
-    """Return the bytes of all files below a folder, while other processes add and remove files."""
-    total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except FileNotFoundError:
-            continue
-    return total
 
 
 def latency_table(latencies: dict[str, LatencyRuns]) -> str:
@@ -161,10 +150,8 @@ def latency_table(latencies: dict[str, LatencyRuns]) -> str:
     base = statistics.median(after_first_run["(d) JVM aggregation"])
     rows = []
     for name, waits in latencies.items():
-        median_ms, p95_ms = (
-            statistics.median(after_first_run[name]),
-            statistics.quantiles(after_first_run[name], n=20)[-1],
-        )
+        median_ms = statistics.median(after_first_run[name])
+        p95_ms = statistics.quantiles(after_first_run[name], n=20)[-1]
         medians = ", ".join(f"{statistics.median(run_number):.0f}" for run_number in waits.runs)
         rows.append(
             [

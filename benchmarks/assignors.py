@@ -118,16 +118,14 @@ def checksum(assignment: Assignment) -> str:
     return f"{total & (1 << 64) - 1:x}"
 
 
-def fastest_run(
-    call: Callable[[], Any], budget: float = CALL_BUDGET_SECONDS, clock: Callable[[], float] = time.perf_counter
-) -> tuple[float, Any]:
+def fastest_run(call: Callable[[], Any], clock: Callable[[], float]) -> tuple[float, Any]:
     """Return the fastest run within the time budget, in ms of ``clock``, and the assignment.
 
     Runs follow each other without pauses, as in the JVM. Garbage is collected before a long run: otherwise each of the
     few long runs would include a collection.
     """
     best = float("inf")
-    end = clock() + budget
+    end = clock() + CALL_BUDGET_SECONDS
     gc.collect()
     while True:
         answer = None
@@ -154,10 +152,10 @@ def measure(shape: GroupShape, oracle: Oracle | None, seed: int, *, peer: bool, 
     if shape.join:
         members = add_joined_member(shape, members, assign(topics, members))
     clock = time.process_time if processor else time.perf_counter
-    ours, answer = fastest_run(lambda: assign(topics, members), clock=clock)
+    ours, answer = fastest_run(lambda: assign(topics, members), clock)
     row: Row = {"ours": ours, "jvm": None, "peer": None}
     if shape.protocol == "consumer":
-        row["python"], plain = fastest_run(lambda: assignor.python(topics, members), clock=clock)
+        row["python"], plain = fastest_run(lambda: assignor.python(topics, members), clock)
         if checksum(plain) != checksum(answer):
             raise SystemExit(f"{shape}: native code and Python compute different assignments")
     if oracle is not None:
@@ -215,7 +213,7 @@ def _kafka_python_ms(
     previous = signal.signal(signal.SIGALRM, _raise_time_limit)
     signal.setitimer(signal.ITIMER_REAL, PEER_LIMIT_SECONDS)
     try:
-        return fastest_run(call, clock=clock)[0]
+        return fastest_run(call, clock)[0]
     except (_TimeLimitError, KeyError):  # KeyError: its round-robin under unequal subscriptions
         return None
     finally:

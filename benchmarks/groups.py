@@ -23,10 +23,8 @@ from zlib import crc32
 
 from confluent_kafka import Producer
 
-from assignors.partitioner import partition_for_key
 from benchmarks._document import describe_machine, table, write_section
-from benchmarks._stream_latency import folder_size
-from benchmarks.stream import PARTITIONS, StreamBench
+from benchmarks.stream import PARTITIONS, StreamBench, send_record
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import spark_options
 from streaming.records import codec
@@ -35,6 +33,7 @@ from streaming.spark import query as queries
 from streaming.spark.operator import BucketReports
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.start import spans
+from tests.support.disks import folder_bytes
 
 MEMBERS, PARTITIONS_PER_GROUP = 4, 8
 #: Events in a loading batch.
@@ -86,18 +85,9 @@ class GroupEvents:
         return _name(group), value.replace(_NUMBER_PLACEHOLDER, digits), renamed_headers
 
     def send(self, producer: Producer, topic: str, groups: Iterable[int], generation: int) -> None:
-        """Send one event of each group; wait while the producer's queue is full."""
+        """Send one event of each group."""
         for group in groups:
-            key, value, headers = self.event(group, generation)
-            while True:
-                try:
-                    producer.produce(
-                        topic, key=key, value=value, headers=headers, partition=partition_for_key(key, PARTITIONS)
-                    )
-                    break
-                except BufferError:
-                    producer.poll(0.05)
-            producer.poll(0)
+            send_record(producer, topic, *self.event(group, generation))
         producer.flush()
 
 
@@ -173,7 +163,7 @@ def measure_load(run: StateBenchmarkRun) -> tuple[float, int]:
         query.awaitTermination()
         for item in query.recentProgress:
             print(f"    {item.numInputRows} events: {json.loads(item.json)['durationMs']}", flush=True)
-        return time.monotonic() - begin, folder_size(run.checkpoint)
+        return time.monotonic() - begin, folder_bytes(run.checkpoint)
 
 
 def measure_changes(run: StateBenchmarkRun, load_result: tuple[float, int]) -> StateCost:
@@ -188,7 +178,7 @@ def measure_changes(run: StateBenchmarkRun, load_result: tuple[float, int]) -> S
             groups.send(producer, run.topics[1], range(first, first + run.changing_groups), 2)
             _wait_until_processed(query, run, first + run.changing_groups)
             start = start or time.monotonic() - begin
-            kept.append(folder_size(run.checkpoint))
+            kept.append(folder_bytes(run.checkpoint))
             if number % 10 == 0:
                 print(f"    round {number}: {time.monotonic() - begin:.1f} s", flush=True)
         progress = [json.loads(item.json) for item in query.recentProgress]

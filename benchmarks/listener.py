@@ -15,7 +15,6 @@ from typing import Any
 from uuid import uuid4
 
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer
 
 from benchmarks._document import describe_machine, table, write_section
@@ -25,6 +24,7 @@ from streaming.kafka.topics import ensure_topics
 from streaming.listener import Listener
 from streaming.settings.config import load
 from tests.support.kafka import PROPERTIES
+from tests.support.topics import create_topic
 
 TOPIC = "orders"
 LISTENER_VARIANTS = ("without", "with", "away")
@@ -36,8 +36,7 @@ _QUANTILES = {"median": 0.5, "99 %": 0.99, "99.9 %": 0.999}
 
 def write_records(servers: str, records: int) -> None:
     """Create a topic of one partition with this many small records."""
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
+    create_topic(servers, TOPIC)
     producer = Producer({"bootstrap.servers": servers, "queue.buffering.max.messages": 2 * records})
     for _ in range(records):
         producer.produce(TOPIC, b"x" * 100)

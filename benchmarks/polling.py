@@ -9,8 +9,6 @@ import re
 import time
 from urllib.request import urlopen
 
-from confluent_kafka.admin import AdminClient, NewTopic
-
 from benchmarks._document import describe_machine, table, write_section
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.runtime import free_ports
@@ -19,6 +17,7 @@ from tests.support.kafka import PROPERTIES
 from tests.support.load import cpu_seconds_of
 from tests.support.offsets_topic import assignment, subscription
 from tests.support.raw_leader import RawLeader
+from tests.support.topics import create_topic
 
 _SESSION_TIMEOUT_MS = 1_800_000
 _TOPIC = "orders"
@@ -31,10 +30,7 @@ _REQUESTS = ("LIST_GROUPS", "DESCRIBE_GROUPS", "LIST_OFFSETS")
 
 def create_stable_groups(servers: str, groups: int) -> None:
     """Create stable groups of one member each; about ten groups consume the same topic."""
-    admin = AdminClient({"bootstrap.servers": servers})
-    topics = [f"{_TOPIC}-{number}" for number in range(max(1, groups // 10))]
-    for created in admin.create_topics([NewTopic(name, _PARTITIONS, 1) for name in topics]).values():
-        created.result()
+    topics = [create_topic(servers, f"{_TOPIC}-{number}", _PARTITIONS) for number in range(max(1, groups // 10))]
     for number in range(groups):
         leader = RawLeader(servers, f"team-{number % 40}.service-{number}", _SESSION_TIMEOUT_MS)
         topic = topics[number % len(topics)]
@@ -65,11 +61,9 @@ def measure(groups: int, seconds: float) -> tuple[str, ...]:
             while read_metric(port, "answers_total") < 1.1 * groups:  # each group was described, and is stable
                 collector.check()
                 time.sleep(1)
-            begin, cpu_before, answers = (
-                time.monotonic(),
-                cpu_seconds_of(collector.pid),
-                read_metric(port, "answers_total"),
-            )
+            begin = time.monotonic()
+            cpu_before = cpu_seconds_of(collector.pid)
+            answers = read_metric(port, "answers_total")
             time.sleep(seconds)
             elapsed = time.monotonic() - begin
             share = (cpu_seconds_of(collector.pid) - cpu_before) / elapsed
@@ -91,11 +85,9 @@ def measure_offsets(groups: int, seconds: float) -> tuple[str, ...]:
                 collector.check()
                 time.sleep(1)
             time.sleep(80)  # until the groups are at rest, and each has its topic's time of sampling
-            begin, cpu_before, log_bytes = (
-                time.monotonic(),
-                cpu_seconds_of(collector.pid),
-                broker.log_path.stat().st_size,
-            )
+            begin = time.monotonic()
+            cpu_before = cpu_seconds_of(collector.pid)
+            log_bytes = broker.log_path.stat().st_size
             time.sleep(seconds)
             elapsed = time.monotonic() - begin
             share = (cpu_seconds_of(collector.pid) - cpu_before) / elapsed

@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.partitioner import partition_for_key
 from benchmarks._document import describe_machine, table, write_section
@@ -44,6 +43,7 @@ from streaming.spark import query as queries
 from streaming.spark.operator import BucketReports
 from streaming.spark.query import PRODUCER_OPTIONS
 from streaming.spark.session import SessionOptions, session
+from tests.support.topics import create_topic
 
 PARTITIONS = 4
 BUCKETS = 16
@@ -67,15 +67,13 @@ class StreamBench:
         self.settings = Settings(kafka=self.kafka, topics=TopicSettings(partitions=PARTITIONS, replication_factor=1))
         self.folder = folder
         ensure_topics(self.settings)
-        self.admin = AdminClient({"bootstrap.servers": bootstrap})
         topics = self.settings.topics
         names = (topics.membership, topics.diffs, topics.assignments, topics.dead_letters)
         self.sinks = Sinks(*names, dict.fromkeys(names, PARTITIONS))
 
     def topic(self, name: str, partitions: int = PARTITIONS) -> str:
         """Create a topic of this name."""
-        self.admin.create_topics([NewTopic(name, partitions, 1)])[name].result()
-        return name
+        return create_topic(self.kafka.bootstrap_servers, name, partitions)
 
     def producer(self) -> Producer:
         """Return a Kafka producer that waits for 20 ms to fill its batches."""
@@ -89,17 +87,8 @@ class StreamBench:
         )
 
     def send(self, producer: Producer, topic: str, event: Event) -> None:
-        """Send one event to the partition of its key; wait while the producer's queue is full."""
-        key, value, headers = codec.encode_event(event)
-        while True:
-            try:
-                producer.produce(
-                    topic, key=key, value=value, headers=headers, partition=partition_for_key(key, PARTITIONS)
-                )
-                break
-            except BufferError:
-                producer.poll(0.05)
-        producer.poll(0)
+        """Send one event to the partition of its key."""
+        send_record(producer, topic, *codec.encode_event(event))
 
     def start_offsets(self, topic: str) -> list[TopicPartition]:
         """Return the start offsets for a consumer that reads the whole topic."""
@@ -163,6 +152,17 @@ class StreamBench:
             .outputMode(mode)
         )
         return (writer.trigger(availableNow=True) if available_now else writer).start()
+
+
+def send_record(producer: Producer, topic: str, key: bytes, value: bytes, headers: codec.Headers) -> None:
+    """Send a record to the partition of its key; wait while the producer's queue is full."""
+    while True:
+        try:
+            producer.produce(topic, key=key, value=value, headers=headers, partition=partition_for_key(key, PARTITIONS))
+            break
+        except BufferError:
+            producer.poll(0.05)
+    producer.poll(0)
 
 
 def cpu_seconds(root: int) -> float:

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.metadata import request_identities
@@ -29,6 +29,7 @@ from tests.support.monitor import TIMEOUT_SECONDS, Monitor, running_monitor
 from tests.support.offsets_topic import assignment, subscription
 from tests.support.raw_leader import RawLeader
 from tests.support.serving import Publisher
+from tests.support.topics import create_topic
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.browser]
 
@@ -171,9 +172,7 @@ def deleted_topic_after_a_restart_is_reported_and_healed(monitor: Monitor) -> No
 
 @pytest.mark.timeout(900)
 def test_damage_is_reported_and_nothing_is_lost(monitor: Monitor) -> None:
-    topic, group = unique_name("orders"), unique_name("checkout")
-    admin = AdminClient({"bootstrap.servers": monitor.servers})
-    admin.create_topics([NewTopic(topic, 6, 1)])[topic].result(TIMEOUT_SECONDS)
+    topic, group = create_topic(monitor.servers, unique_name("orders"), 6), unique_name("checkout")
     disk = monitor.folder / "disk"
     unrelated_file_is_kept(monitor)
     monitor.serve.start()

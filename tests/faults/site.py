@@ -87,13 +87,12 @@ class TestedMonitor(Monitor):
         else:
             self.parts[name].start()
 
-    def begin_with_options(self, name: str, *options: str) -> None:
-        """Start a component with additional options that later starts don't have."""
-        part = self.parts[name]
-        usual = part.command
-        part.command = [*usual, *options]
-        self.begin(name)
-        part.command = usual
+    def restart_from_retained_records(self) -> None:
+        """Start `stream` with the option that the error message about lost records names."""
+        usual = self.stream.command
+        self.stream.command = [*usual, "--on-data-loss", "restart"]
+        self.stream.start()
+        self.stream.command = usual
 
     def end(self, name: str) -> None:
         """Stop a component cleanly."""
@@ -224,10 +223,10 @@ class TestedMonitor(Monitor):
 
         return Report(name, f"exit status {status}: “{self._shorten_message(words)}”", ended, within)
 
-    def metrics_unavailable(self, name: str, within: float = 15.0) -> Report:
+    def metrics_unavailable(self, name: str) -> Report:
         """Return the expected report that Prometheus can't scrape a component: ``up`` is 0, which raises an alert."""
         words = "its metrics do not answer (`up` 0: alert `RebalanceMonitorDown`)"
-        return Report(name, words, lambda: not self.is_scraped(name), within)
+        return Report(name, words, lambda: not self.is_scraped(name))
 
     def nothing(self, name: str, why: str = "it goes on", fault: str = "") -> Report:
         """Return the expectation that a component reports nothing; ``why``: the reason, for the table of faults."""

@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.records.events import GroupObserved
@@ -25,6 +24,7 @@ from tests.faults.table import add
 from tests.support.disks import block_disk
 from tests.support.kafka import PROPERTIES, unique_name
 from tests.support.monitor import generations, running_monitor, snapshots
+from tests.support.topics import create_topic
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.full]
 
@@ -50,8 +50,7 @@ def tested_monitor(
             for name, value in hosts["broker"].environment.items():
                 monkeypatch.setenv(name, value)
         broker = stack.enter_context(EmbeddedBroker(data_dir=disks[0] / "kafka", properties=PROPERTIES))
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-        admin.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].result(20)
+        create_topic(broker.bootstrap_servers, TOPIC, 3)
         monitor = stack.enter_context(
             running_monitor(
                 broker, folder, f"{unique_name('faults')}.", history=disks[2], checkpoint=disks[1] / "checkpoint"

@@ -6,7 +6,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import NormalDist, fmean
 from typing import Self
 
@@ -56,17 +55,6 @@ def growth_rate(samples: Sequence[tuple[float, float]]) -> GrowthRate:
     degrees_of_freedom = len(block_means) - 2
     margin = student_quantile_95(degrees_of_freedom) * math.sqrt(rest / degrees_of_freedom / time_variation)
     return GrowthRate(average, growth_per_second * 3600, margin * 3600)
-
-
-def folder_bytes(folder: Path, pattern: str = "*") -> int:
-    """Return the bytes of all files below a folder; a file that is deleted during the count has 0 bytes."""
-    total = 0
-    for path in folder.rglob(pattern):
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except OSError:
-            continue
-    return total
 
 
 class ResourceSampler(threading.Thread):

@@ -9,18 +9,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient, NewTopic
-
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import ensure_topics
 from tests.soak.clients import FeedClients
-from tests.soak.figures import ResourceSampler, folder_bytes
+from tests.soak.figures import ResourceSampler
 from tests.soak.groups import PARTITIONS, TOPIC, MembershipTraffic
 from tests.support.command import RunningCommand
-from tests.support.disks import full, small_disk
+from tests.support.disks import folder_bytes, full, small_disk
 from tests.support.kafka import PROPERTIES, eventually
 from tests.support.monitor import Monitor, running_monitor
 from tests.support.stream_job import processes_of
+from tests.support.topics import create_topic
 
 #: Time of each fault as a share of the duration; growth without faults is measured after the last.
 _FAULT_TIME_SHARES = {"collect": 0.15, "stream": 0.22, "serve": 0.29, "broker": 0.36, "disk": 0.43}
@@ -154,8 +153,7 @@ def soak(options: argparse.Namespace, folder: Path) -> Iterator[Soak]:
                 properties={**PROPERTIES, "group.max.session.timeout.ms": str(24 * 3600 * 1000)},
             )
         )
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(20)
+        create_topic(broker.bootstrap_servers, TOPIC, PARTITIONS)
         monitor = stack.enter_context(running_monitor(broker, folder, _PREFIX, history=disk, buckets=16))
         monitor.collect.command += ["--include-group", "soak-.*"]
         restart(monitor.collect)

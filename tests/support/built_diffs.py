@@ -58,10 +58,8 @@ class DiffBuilder:
         new = self._even_shares(present) if shares is None else shares
         members = {}
         for member_id in (*present, *gone):
-            owned_before, now = (
-                before[member_id].get("t", []),
-                new.get(member_id, {}).get("t", []) if member_id in present else [],
-            )
+            owned_before = before[member_id].get("t", [])
+            now = new.get(member_id, {}).get("t", []) if member_id in present else []
             client, host, instance = named(member_id)
             members[member_id] = MemberDiff(
                 owned=_task_holding(owned_before),

@@ -69,3 +69,14 @@ def _mounted_folder(folder: Path, *options: str) -> Iterator[Path | None]:
         yield folder
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def folder_bytes(folder: Path, pattern: str = "*") -> int:
+    """Return the bytes of all files below a folder; a file that is deleted during the count has 0 bytes."""
+    total = 0
+    for path in folder.rglob(pattern):
+        try:
+            total += path.stat().st_size if path.is_file() else 0
+        except OSError:
+            continue
+    return total

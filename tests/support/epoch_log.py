@@ -42,16 +42,12 @@ class _Member:
 
 
 class EpochLog:
-    """The records of one KIP-848 group in one partition of the offsets topic.
+    """The records of the KIP-848 group ``g`` in one partition of the offsets topic.
 
-    Args:
-        topics: topic name → number of partitions; every member subscribes to all topics.
-        group_id: the group id.
-        partition: the partition of the offsets topic.
+    ``topics``: number of partitions by topic name; every member subscribes to all topics.
     """
 
-    def __init__(self, topics: dict[str, int], group_id: str = "g", partition: int = 0) -> None:
-        self.group_id, self._partition = group_id, partition
+    def __init__(self, topics: dict[str, int]) -> None:
         self._topics = topics
         self.places = [(topic, number) for topic, count in topics.items() for number in range(count)]
         self.names = {topic_id(topic): topic for topic in topics}
@@ -170,9 +166,9 @@ class EpochLog:
         self._append_record(METADATA, metadata + pack(">i", 300_000) + compact_bytes(None), member_id)
 
     def _append_record(self, kind: int, value: bytes | None, member_id: str | None = None) -> None:
-        key = pack(">h", kind) + string(self.group_id) + (b"" if member_id is None else string(member_id))
+        key = pack(">h", kind) + string("g") + (b"" if member_id is None else string(member_id))
         versioned_value = None if value is None else pack(">h", 0) + value + b"\x00"
-        self._run.append(RawRecord(self._partition, self._offset, self.now, key, versioned_value))
+        self._run.append(RawRecord(0, self._offset, self.now, key, versioned_value))
         self._offset += 1
 
     def _take_records(self) -> list[RawRecord]:

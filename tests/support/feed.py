@@ -171,8 +171,6 @@ def service(*histories: History, names: Sequence[str] = ("",), **options: Any) -
     clusters = [connected_cluster(history, name, **common) for history, name in zip(histories, names, strict=True)]
     if (token := options.pop("token", None)) is not None:
         options["access"] = Access(lambda: [token])
-    host, access = (
-        "127.0.0.1" if options.pop("loopback_only", True) else "feed.internal",
-        options.pop("access", Access()),
-    )
+    host = "127.0.0.1" if options.pop("loopback_only", True) else "feed.internal"
+    access = options.pop("access", Access())
     return build(clusters, ServeOptions(host=host, **{"max_clients": 10} | options), access)

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from streaming.kafka.runtime import Runtime, free_ports, new_uuid, prepare_runtime, server_properties, write_properties
 from streaming.process.children import SupervisedProcess
 from tests.support.kafka import PROPERTIES
-from tests.support.wait import TIMEOUT_SECONDS, eventually
+from tests.support.wait import eventually
 
 #: Settings of a production cluster with three brokers, and short timeouts after a crash.
 _REPLICATED_PROPERTIES = {
@@ -126,9 +126,9 @@ class KafkaCluster:
             if node.running:
                 node.kill()
 
-    def wait_for_brokers(self, brokers: int, timeout: float = TIMEOUT_SECONDS) -> None:
+    def wait_for_brokers(self, brokers: int) -> None:
         """Wait until the cluster's metadata lists this many brokers."""
-        eventually(lambda: len(self.metadata().brokers) == brokers, timeout=timeout, every=0.1)
+        eventually(lambda: len(self.metadata().brokers) == brokers, every=0.1)
 
     def metadata(self, topic: str | None = None) -> Any:
         """Return the cluster metadata that a new client receives."""

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from streaming.episodes.fold import cost_of_episode
 from streaming.episodes.state import EpisodeState
+from streaming.kafka.topics import ensure_topics
 from streaming.monitor import episodes
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import Bucket
@@ -41,7 +42,7 @@ def _can_end(state: EpisodeState) -> bool:
 class LiveStream:
     """A context manager that reads a membership topic from its beginning in a thread, as the stream does.
 
-    Session timers count from the time when a heartbeat was read.
+    It creates the monitor's topics if they are missing. Session timers count from the time when a heartbeat was read.
 
     Attributes:
         events: all events that were read, and all that the session timers wrote.
@@ -69,6 +70,7 @@ class LiveStream:
             {"bootstrap.servers": settings.kafka.bootstrap_servers, "group.id": "unused", "log_level": 0}
         )
         topic = settings.topics.membership
+        ensure_topics(settings)
         partitions = self._consumer.list_topics(topic, timeout=TIMEOUT_SECONDS).topics[topic].partitions
         self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         self._ends = threading.Event()

@@ -15,6 +15,7 @@ from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode, Incident, decode_episode, decode_incident
 from tests.support.kafka import Kafka, eventually, unique_name
 from tests.support.serving import ServeProcess
+from tests.support.topics import create_topic
 
 #: Timeout in seconds until consumers have their partitions, on a busy machine.
 TIMEOUT_SECONDS = 240.0
@@ -25,17 +26,14 @@ QUIET_SECONDS = 15
 OTHER_GROUPS_PREFIX = "pipeline"
 
 
-@dataclass
 class DiffArrivals(threading.Thread):
     """Reads the group's diffs from the diff topic, and stores the time at which each diff became readable."""
 
-    serve: ServeProcess
-    group: str
-    arrived_records: list[tuple[float, Diff]] = field(default_factory=list)
-    end_event: threading.Event = field(default_factory=threading.Event)
-
-    def __post_init__(self) -> None:
+    def __init__(self, serve: ServeProcess, group: str) -> None:
         super().__init__(daemon=True)
+        self.serve, self.group = serve, group
+        self.arrived_records: list[tuple[float, Diff]] = []
+        self.end_event = threading.Event()
         self.start()
 
     def run(self) -> None:
@@ -45,19 +43,15 @@ class DiffArrivals(threading.Thread):
                 if record is not None and record.diff.group_id == self.group:
                     self.arrived_records.append((time.monotonic(), record.diff))
 
-    __hash__ = threading.Thread.__hash__
 
-
-@dataclass
 class StoryArrivals(threading.Thread):
     """Reads episodes and incidents from their topics, and stores each with its arrival time on this machine's clock."""
 
-    serve: ServeProcess
-    arrived_records: list[tuple[float, Episode | Incident]] = field(default_factory=list)
-    end_event: threading.Event = field(default_factory=threading.Event)
-
-    def __post_init__(self) -> None:
+    def __init__(self, serve: ServeProcess) -> None:
         super().__init__(daemon=True)
+        self.serve = serve
+        self.arrived_records: list[tuple[float, Episode | Incident]] = []
+        self.end_event = threading.Event()
         self.start()
 
     def run(self) -> None:
@@ -69,8 +63,6 @@ class StoryArrivals(threading.Thread):
                     value = message.value()
                     if value is not None:
                         self.arrived_records.append((time.time(), topics[message.topic() or ""](value)))
-
-    __hash__ = threading.Thread.__hash__
 
 
 @dataclass
@@ -136,11 +128,7 @@ class PageStage:
 @contextmanager
 def run_page_stage(broker: Kafka, folder: Path) -> Iterator[PageStage]:
     """Run a broker, the monitor with its page, and three consumers that own partitions."""
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    topic, group = unique_name("orders"), unique_name("checkout")
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(topic, 12, 1)])[topic].result(20)
+    topic, group = create_topic(broker.bootstrap_servers, unique_name("orders"), 12), unique_name("checkout")
     with (
         ServeProcess(broker.bootstrap_servers, f"{unique_name('page')}.", folder) as serve,
         ChildProcesses() as children,

@@ -19,8 +19,8 @@ def certificate(folder: Path, name: str, *, lock_phrase: str | None = None) -> P
     return made
 
 
-def signed_certificate(folder: Path, name: str, issuer_name: str) -> Path:
-    """Write a certificate for 127.0.0.1, signed by ``issuer_name``, to ``name.pem``; its key to ``name.key``."""
+def signed_certificate(folder: Path, name: str) -> Path:
+    """Write a certificate for 127.0.0.1, signed by ``authority.pem``, to ``name.pem``; its key to ``name.key``."""
     made, request, names = (folder / f"{name}.{kind}" for kind in ("pem", "csr", "cnf"))
     names.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
     openssl(
@@ -29,7 +29,7 @@ def signed_certificate(folder: Path, name: str, issuer_name: str) -> Path:
     )
     openssl(
         *("x509", "-req", "-days", "2", "-in", str(request), "-out", str(made)),
-        *("-CA", str(folder / f"{issuer_name}.pem"), "-CAkey", str(folder / f"{issuer_name}.key"), "-CAcreateserial"),
+        *("-CA", str(folder / "authority.pem"), "-CAkey", str(folder / "authority.key"), "-CAcreateserial"),
         *("-extfile", str(names)),
     )
     return made

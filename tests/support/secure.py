@@ -11,7 +11,6 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
-    NewTopic,
     ResourcePatternType,
     ResourceType,
     ScramCredentialInfo,
@@ -24,7 +23,6 @@ from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.runtime import free_ports
 from streaming.settings.connection import KafkaSettings
 from tests.support.identity_provider import ISSUER, SCOPE, TOKEN_AUDIENCE, IdentityProvider, identity_provider
-from tests.support.kafka import unique_name
 from tests.support.pem import certificate, signed_certificate
 from tests.support.wait import TIMEOUT_SECONDS
 
@@ -85,7 +83,7 @@ class SecuredBroker:
     def certificate(self, user: str) -> Path:
         """Return the path of the user's certificate, created on first use together with the user's key."""
         pem = self.folder / f"{user}.pem"
-        return pem if pem.exists() else signed_certificate(self.folder, user, "authority")
+        return pem if pem.exists() else signed_certificate(self.folder, user)
 
     def principal(self, user: str, mechanism: str = "SCRAM-SHA-512") -> str:
         return f"User:CN={user}" if mechanism == "certificate" else f"User:{user}"
@@ -105,7 +103,7 @@ def secure_broker(folder: Path) -> Iterator[SecuredBroker]:
     """Run the broker and the identity provider; their certificates are stored in ``folder``."""
     certificate(folder, "authority")
     certificate(folder, "other")
-    broker_pem = signed_certificate(folder, "broker", "authority")
+    broker_pem = signed_certificate(folder, "broker")
     keystore = folder / "keystore.pem"
     keystore.write_text(broker_pem.with_suffix(".key").read_text() + broker_pem.read_text())
     with identity_provider(IdentityProvider(dict(USER_PASSWORDS)), keystore) as provider:
@@ -184,14 +182,6 @@ def disallow(secured_broker: SecuredBroker, principal: str, permission: Permissi
     admin = AdminClient({"bootstrap.servers": secured_broker.plaintext_address})
     for future in admin.delete_acls([_acl_binding(principal, permission, AclBindingFilter)]).values():
         assert len(future.result(TIMEOUT_SECONDS)) == 1
-
-
-def new_topic(secured_broker: SecuredBroker, partitions: int) -> str:
-    """Create a topic with a unique name and return the name."""
-    name = unique_name("topic")
-    admin = AdminClient({"bootstrap.servers": secured_broker.plaintext_address})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(TIMEOUT_SECONDS)
-    return name
 
 
 def _acl_binding(principal: str, permission: Permission, kind: type[AclBinding] = AclBinding) -> AclBinding:

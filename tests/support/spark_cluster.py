@@ -60,8 +60,8 @@ def kill(pid: int) -> None:
 
 
 @contextmanager
-def standalone_cluster(python: Path, folder: Path, workers: int = 2) -> Iterator[Cluster]:
-    """Run a cluster of the PySpark that ``python`` imports; each worker has one core and writes below ``folder``."""
+def standalone_cluster(python: Path, folder: Path) -> Iterator[Cluster]:
+    """Run a cluster of the PySpark that ``python`` imports; two workers have one core each and write to ``folder``."""
     program = "import pyspark; print(pyspark.__path__[0])"
     home = subprocess.run([python, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -85,7 +85,7 @@ def standalone_cluster(python: Path, folder: Path, workers: int = 2) -> Iterator
         start("Master", folder / "master.log", "--port", "0")
         url = wait_for_line(folder / "master.log", r"spark://127\.0\.0\.1:\d+")
         cluster = Cluster(url, [])
-        for number in range(workers):
+        for number in range(2):
             log = folder / f"worker-{number}.log"
             worker_options = ("--cores", "1", "--memory", "2g", "--work-dir", str(folder / f"worker-{number}"))
             cluster.workers.append(SparkWorker(start("Worker", log, "--port", "0", *worker_options, url)))

@@ -18,12 +18,12 @@ def eventually(condition: Callable[[], object], *, timeout: float = TIMEOUT_SECO
         sleep(every)
 
 
-def await_unchanged_value(value: Callable[[], object], seconds: float, *, timeout: float = TIMEOUT_SECONDS) -> object:
+def await_unchanged_value(value: Callable[[], object], seconds: float) -> object:
     """Wait until a value has not changed for this many seconds, and return it."""
-    by = monotonic() + timeout
+    by = monotonic() + TIMEOUT_SECONDS
     last, since = value(), monotonic()
     while monotonic() - since < seconds:
-        assert monotonic() < by, f"still changing after {timeout:g} s; last value {last!r}"
+        assert monotonic() < by, f"still changing after {TIMEOUT_SECONDS:g} s; last value {last!r}"
         sleep(0.02)
         if (current := value()) != last:
             last, since = current, monotonic()

@@ -19,11 +19,9 @@ def test_release_has_packages_chart_and_changelog(tmp_path: Path) -> None:
     if cached_files.returncode:
         pytest.skip("helm is not installed; `make helm` builds it")
     subprocess.run(["sh", "scripts/release.sh", "--no-image", str(tmp_path)], cwd=ROOT, check=True)
-    wheel_file, sdist, chart = (
-        f"kafka_rebalance_monitor-{__version__}-py3-none-any.whl",
-        f"kafka_rebalance_monitor-{__version__}.tar.gz",
-        f"rebalance-monitor-{__version__}.tgz",
-    )
+    wheel_file = f"kafka_rebalance_monitor-{__version__}-py3-none-any.whl"
+    sdist = f"kafka_rebalance_monitor-{__version__}.tar.gz"
+    chart = f"rebalance-monitor-{__version__}.tgz"
     assert {path.name for path in tmp_path.iterdir()} == {wheel_file, sdist, chart, "CHANGES.md", "SHA256SUMS"}
     for line in (tmp_path / "SHA256SUMS").read_text().splitlines():
         digest, name = line.split()

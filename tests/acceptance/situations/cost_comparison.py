@@ -122,10 +122,8 @@ def compared(
 ) -> list[ComparedCost]:
     """Compare reported and true cost of each change that interrupted a partition or has a reported cost."""
     events = [*events]
-    true_costs_by_round, reported = (
-        measured_costs(played.consumption_marks(), sent, played.changes),
-        _reported_costs(played, events),
-    )
+    true_costs_by_round = measured_costs(played.consumption_marks(), sent, played.changes)
+    reported = _reported_costs(played, events)
     commits = read_commits(events)
     comparisons = []
     for number, change in enumerate(played.changes[:-1]):  # without the end of the group

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.acceptance.situations.groups import AppliedChange, AppliedChanges, JavaGroup, Members, PythonGroup
 from tests.acceptance.situations.sink_tasks import SinkTasks
 from tests.support.background import produce_in_background
 from tests.support.kafka import unique_name
-from tests.support.wait import TIMEOUT_SECONDS, eventually
+from tests.support.topics import create_topic, grow_topic
+from tests.support.wait import eventually
 
 #: A group has settled after this many ms without a change; the next change begins a new episode.
 QUIET_TIME_MS: Final = 3000
@@ -54,15 +54,12 @@ class WrittenTopics:
 
     def create(self, name: str) -> None:
         """Create a topic to which records are then sent at a steady rate."""
-        admin = AdminClient({"bootstrap.servers": self.servers})
-        config = {"message.timestamp.type": "LogAppendTime"}
-        admin.create_topics([NewTopic(name, PARTITIONS, 1, config=config)])[name].result(TIMEOUT_SECONDS)
+        create_topic(self.servers, name, PARTITIONS, message_timestamp_type="LogAppendTime")
         self.topics[name] = PARTITIONS
 
     def grow(self, name: str) -> None:
         total = self.topics[name] + 1
-        admin = AdminClient({"bootstrap.servers": self.servers})
-        admin.create_partitions([NewPartitions(name, total)])[name].result(TIMEOUT_SECONDS)
+        grow_topic(self.servers, name, total)
         self.topics[name] = total
 
 

@@ -17,10 +17,8 @@ _PROTOCOL_NAMES: Final = {"static": "eager, static", "consumer": "KIP-848", "con
 def write(costs_by_interval: Mapping[int, list[ComparedCost]]) -> None:
     """Write a table of true and reported costs for each commit interval (ms), and all costs into the CSV file."""
     every = [item for interval_costs in costs_by_interval.values() for item in interval_costs]
-    inside, costs_inside_per_partition = (
-        sum(item.inside for item in every),
-        sum(item.is_each_inside for item in every),
-    )
+    inside = sum(item.inside for item in every)
+    costs_inside_per_partition = sum(item.is_each_inside for item in every)
     parts = [
         f"`make test-costs`, {time.strftime('%Y-%m-%d')}, {len(every)} rebalances, one run: {describe_machine()}.",
         f"Each figure of the group is inside its bounds in {inside}, each partition's in {costs_inside_per_partition}.",

@@ -15,12 +15,12 @@ from subprocess import DEVNULL, PIPE, Popen
 from typing import Any, NamedTuple, Self
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.support.background import produce_in_background
 from tests.support.command import command
 from tests.support.kafka import unique_name
+from tests.support.topics import create_topic
 from tests.support.wait import TIMEOUT_SECONDS, eventually
 
 PARTITIONS = 6
@@ -69,9 +69,7 @@ class AppliedChange(NamedTuple):
 @contextmanager
 def traffic(servers: str) -> Iterator[str]:
     """Write one record to each partition of a topic every :data:`RECORD_MS` ms."""
-    name = unique_name("steady")
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result()
+    name = create_topic(servers, unique_name("steady"), PARTITIONS)
 
     def write(producer: Producer, stop: threading.Event) -> None:
         next_time = time.monotonic()

@@ -28,8 +28,7 @@ TEN_NAMES = tuple(f"m{number}" for number in range(10))
 
 
 def _beginning(group: RealGroup) -> None:
-    with group.step("first-start", joined=("a", "b")):
-        group.start("a", "b")
+    operations.begin(group, "a", "b")
     with group.step("scale-out", joined=("c",)):
         group.start("c")
 
@@ -102,8 +101,7 @@ def static(group: RealGroup) -> None:
 
 def restart_ten_members(group: RealGroup) -> None:
     """Restart ten members one by one."""
-    with group.step("first-start", joined=TEN_NAMES):
-        group.start(*TEN_NAMES)
+    operations.begin(group, *TEN_NAMES)
     with group.step("static-bounce" if group.member_kind.static else "rolling-restart", rejoined=TEN_NAMES):
         group.restart_one_by_one(*TEN_NAMES)
     operations.end(group)
@@ -111,8 +109,7 @@ def restart_ten_members(group: RealGroup) -> None:
 
 def scale_out_and_in(group: RealGroup) -> None:
     """Scale a healthy group out and then in."""
-    with group.step("first-start", joined=("a", "b")):
-        group.start("a", "b")
+    operations.begin(group, "a", "b")
     with group.step("scale-out", joined=("c", "d")):
         group.start("c", "d")
     with group.step("scale-in", left=("a", "d")):
@@ -122,8 +119,7 @@ def scale_out_and_in(group: RealGroup) -> None:
 
 def join_one_member(group: RealGroup) -> None:
     """Let a second member join a group of one member."""
-    with group.step("first-start", joined=("a",)):
-        group.start("a")
+    operations.begin(group, "a")
     with group.step("scale-out", joined=("b",)):
         group.start("b")
     operations.end(group)
@@ -131,8 +127,7 @@ def join_one_member(group: RealGroup) -> None:
 
 def storm(group: RealGroup, kill_count: int = 3, every: float = 0) -> None:
     """Kill a member repeatedly; ``every``: minimum seconds between two kills."""
-    with group.step("first-start", joined=("a", "b")):
-        group.start("a", "b")
+    operations.begin(group, "a", "b")
     with group.step("storm", rejoined=("b",)):
         for _ in range(kill_count):
             killed_at = monotonic()
@@ -153,8 +148,7 @@ def run_long_storm(group: RealGroup) -> None:
 def connectors(group: RealGroup) -> None:
     """Create and delete connectors of a worker."""
     assert isinstance(group, Connect)
-    with group.step("first-start", joined=("w1",)):
-        group.start("w1")
+    operations.begin(group, "w1")
     with group.step("connector-change"):
         group.set_task_count("one", 2)
     with group.step("connector-change"):
@@ -167,8 +161,7 @@ def connectors(group: RealGroup) -> None:
 def streams(group: RealGroup) -> None:
     """Run a Kafka Streams application; under the classic protocol its threads send no LeaveGroup."""
     a, b, c = map(Streams.thread, "abc")
-    with group.step("first-start", joined=(a, b)):
-        group.start(a, b)
+    operations.begin(group, a, b)
     with group.step("scale-out", joined=(c,)):
         group.start(c)
     with group.step("rolling-restart", rejoined=(a, b, c)):

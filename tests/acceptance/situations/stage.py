@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import ensure_topics
@@ -23,6 +23,7 @@ from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.support.background import produce_in_background
 from tests.support.kafka import LONG_BROKER_SESSION, PROPERTIES, unique_name
 from tests.support.live_stream import LiveStream
+from tests.support.topics import create_topic, delete_topic, grow_topic
 from tests.support.wait import TIMEOUT_SECONDS
 
 #: All kinds of evidence, in the order of the table.
@@ -74,8 +75,7 @@ class SituationStage:
 
     def create(self, name: str, partitions: int) -> None:
         """Create a topic to which records are sent from now on."""
-        admin = AdminClient({"bootstrap.servers": self.servers})
-        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(TIMEOUT_SECONDS)
+        create_topic(self.servers, name, partitions)
         self.written.append((name, partitions))
 
     def reset(self, group: str, topic: str, partitions: int) -> None:
@@ -86,13 +86,11 @@ class SituationStage:
 
     def delete(self, topic: str) -> None:
         self.written[:] = [entry for entry in self.written if entry[0] != topic]
-        admin = AdminClient({"bootstrap.servers": self.servers})
-        admin.delete_topics([topic])[topic].result(TIMEOUT_SECONDS)
+        delete_topic(self.servers, topic)
 
     def grow(self, topic: str, partitions: int) -> None:
         """Add partitions to a topic."""
-        admin = AdminClient({"bootstrap.servers": self.servers})
-        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(TIMEOUT_SECONDS)
+        grow_topic(self.servers, topic, partitions)
         self.written[:] = [entry for entry in self.written if entry[0] != topic] + [(topic, partitions)]
 
 
@@ -126,7 +124,6 @@ def stage(
                 continue
             collecting = CollectorProcess(servers, pattern, *options, log=folder / f"{name}.log")
             collecting.environment = dict(collector)
-            ensure_topics(collecting.settings)
             stack.enter_context(collecting)
             views[name] = stack.enter_context(stream(collecting.settings))
         listener_settings = load(bootstrap_servers=servers, topic_prefix=f"{unique_name('listener')}.")

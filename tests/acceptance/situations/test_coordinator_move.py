@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.situations.member_kind import MemberKind
+from tests.acceptance.situations.operations import begin
 from tests.acceptance.situations.real_group import RealGroup
 from tests.acceptance.situations.scenarios import CONSUMER, COOPERATIVE, EAGER
 from tests.acceptance.situations.stage import stage
@@ -28,10 +29,6 @@ def test_rebalance_cut_short_by_coordinator_move_is_reported(tmp_path: Path) -> 
     with stage(tmp_path) as made, ThreadPoolExecutor(len(member_kind)) as pool:
         groups = [RealGroup(made, f"moves-{kind.protocol}", kind) for kind in member_kind]
 
-        def begin(group: RealGroup) -> None:
-            with group.step("first-start", joined=("a", "b")):
-                group.start("a", "b")
-
         def start_joining_member(group: RealGroup) -> None:
             """Start a member that joins, waits for another member that does not poll, and ends."""
             made.java.pause_polling(group.java["b"], STALL_MS)
@@ -48,7 +45,7 @@ def test_rebalance_cut_short_by_coordinator_move_is_reported(tmp_path: Path) -> 
 
         moved = threading.Event()
         try:
-            list(pool.map(begin, groups))
+            list(pool.map(lambda group: begin(group, "a", "b"), groups))
             list(pool.map(start_joining_member, groups))
             awaited_groups = pool.map(await_next_rounds, groups)
             made.broker.restart()
@@ -61,7 +58,6 @@ def test_rebalance_cut_short_by_coordinator_move_is_reported(tmp_path: Path) -> 
     assert [fault for group in groups for fault in wrong_kinds(group)] == []
 
 
-@pytest.mark.full
 def test_stable_groups_do_not_rebalance_when_coordinator_moves(tmp_path: Path) -> None:
     others = (MemberKind("confluent", "eager"), MemberKind("kafka-python", "eager"))
     member_kind = [replace(kind, session_ms=SESSION_MS) for kind in (EAGER, COOPERATIVE, CONSUMER, *others)]
@@ -69,18 +65,14 @@ def test_stable_groups_do_not_rebalance_when_coordinator_moves(tmp_path: Path) -
     with stage(tmp_path, bounds) as made, ThreadPoolExecutor(len(member_kind)) as pool:
         groups = [RealGroup(made, f"moves-{kind.client}-{kind.protocol}", kind) for kind in member_kind]
 
-        def begin(group: RealGroup) -> None:
-            with group.step("first-start", joined=("a", "b")):
-                group.start("a", "b")
-
-        def await_next_rounds(group: RealGroup) -> None:
+        def scale_out(group: RealGroup) -> None:
             with group.step("scale-out", joined=("c",)):
                 group.start("c")
 
         try:
-            list(pool.map(begin, groups))
+            list(pool.map(lambda group: begin(group, "a", "b"), groups))
             made.broker.restart()
-            list(pool.map(await_next_rounds, groups))
+            list(pool.map(scale_out, groups))
         finally:
             for group in groups:
                 group.close()

@@ -13,10 +13,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from streaming.kafka.broker import EmbeddedBroker
-from streaming.kafka.topics import ensure_topics
 from streaming.records.events import Event
 from tests.acceptance.situations import cost_table
 from tests.acceptance.situations.comparison import EVIDENCE
@@ -27,6 +25,7 @@ from tests.integration.streaming.collect.collector_process import CollectorProce
 from tests.support.kafka import LONG_BROKER_SESSION, PROPERTIES, unique_name
 from tests.support.live_stream import LiveStream
 from tests.support.processes import process_lock
+from tests.support.topics import configure_topic, create_topic
 from tests.support.wait import TIMEOUT_SECONDS, eventually
 
 _log = logging.getLogger(__name__)
@@ -78,10 +77,8 @@ def test_true_cost_lies_inside_the_bounds(
         for item in compared(client, protocol, changes, events[changes.group], record_times(servers, topic))
     ]
     costs_by_interval[commit_ms] = costs
-    items_outside_bounds, numbers = (
-        [item for item in costs if not (item.inside and item.is_each_inside)],
-        summary(costs),
-    )
+    items_outside_bounds = [item for item in costs if not (item.inside and item.is_each_inside)]
+    numbers = summary(costs)
     _log.info("%s; outside: %s", numbers, items_outside_bounds)
     assert numbers.changes >= MIN_CHANGE_COUNT, numbers
     assert min(numbers.counts_by_figure.values()) >= 0.95 * numbers.changes, (numbers, items_outside_bounds)
@@ -89,17 +86,15 @@ def test_true_cost_lies_inside_the_bounds(
 
 
 def test_records_deleted_by_retention_are_counted(cluster: EmbeddedBroker, tmp_path: Path) -> None:
-    servers, topic, group = cluster.bootstrap_servers, unique_name("retained"), unique_name("stopped")
-    admin, producer = AdminClient({"bootstrap.servers": servers}), Producer({"bootstrap.servers": servers})
-    config = {"retention.ms": "-1", "segment.ms": "60000"}
-    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(TIMEOUT_SECONDS)
+    servers, group = cluster.bootstrap_servers, unique_name("stopped")
+    topic = create_topic(servers, unique_name("retained"), retention_ms=-1, segment_ms=60_000)
+    producer = Producer({"bootstrap.servers": servers})
     now = time.time_ns() // 1_000_000
     for records, at in ((400, now - 2 * HOUR_MS), (100, now)):  # two segments, as their times are far apart
         for _ in range(records):
             producer.produce(topic, b"v", partition=0, timestamp=at)
         assert producer.flush(TIMEOUT_SECONDS) == 0
     collecting = CollectorProcess(servers, group, log=tmp_path / "collect.log")
-    ensure_topics(collecting.settings)
     with collecting, LiveStream(collecting.settings) as stream:
         settings = {"group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
         consumer = Consumer({"bootstrap.servers": servers} | settings)
@@ -108,9 +103,7 @@ def test_records_deleted_by_retention_are_counted(cluster: EmbeddedBroker, tmp_p
         consumer.commit(offsets=[TopicPartition(topic, 0, 90)], asynchronous=False)
         eventually(lambda: stream.ids(group))
         consumer.close()
-        retention = ConfigEntry("retention.ms", str(HOUR_MS), incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[retention])
-        admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_SECONDS)
+        configure_topic(servers, topic, retention_ms=HOUR_MS)
         eventually(lambda: stream.incidents(group))
         [incident] = stream.incidents(group)
     assert (incident.kind, incident.partitions) == ("data-loss", {topic: [0]})

@@ -163,4 +163,4 @@ def membership_damaged(tested_monitor: TestedMonitor, damage: Callable[[Path], o
     report = tested_monitor.ends("stream", f"topic {tested_monitor.membership} has lost records", within=SPARK_SECONDS)
     _damage_topic_files(tested_monitor, tested_monitor.membership, damage)
     yield [report]
-    tested_monitor.begin_with_options("stream", "--on-data-loss", "restart")
+    tested_monitor.restart_from_retained_records()

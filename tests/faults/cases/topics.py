@@ -62,4 +62,4 @@ def delete_membership_topic(tested_monitor: TestedMonitor) -> Iterator[list[Repo
     tested_monitor.change()
     yield reports
     ensure_topics(tested_monitor.serve.settings)
-    tested_monitor.begin_with_options("stream", "--on-data-loss", "restart")
+    tested_monitor.restart_from_retained_records()

@@ -7,11 +7,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from kafka import KafkaAdminClient, TopicPartition
 
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
-from streaming.kafka.topics import ensure_topics
 from tests.integration.streaming.brokers.test_three_brokers import add_consumers, start_all_brokers
 from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.integration.streaming.serve.test_serve import ids, made
@@ -22,6 +20,7 @@ from tests.support.kafka_cluster import KafkaCluster, kafka_cluster
 from tests.support.live_stream import LiveStream
 from tests.support.members import CONSUMER, COOPERATIVE, Member, share_all_partitions
 from tests.support.serving import Publisher, ServeProcess
+from tests.support.topics import configure_topic
 
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(600)]
 
@@ -46,7 +45,6 @@ class Observed:
         for way in ways or ("offsets",):
             pattern = "(classic|consumer)-.*"
             collecting = CollectorProcess(cluster.bootstrap_servers, pattern, "--by", way, log=folder / f"{way}.log")
-            ensure_topics(collecting.settings)
             self.stack.enter_context(collecting)
             self.views[way] = self.stack.enter_context(LiveStream(collecting.settings))
             self.collectors[way] = collecting
@@ -131,18 +129,6 @@ def test_polling_and_offsets_agree_after_a_broker_died(cluster: KafkaCluster, tm
         assert groups.missing() == []
 
 
-def set_config(cluster: KafkaCluster, topic: str, **values: str) -> None:
-    """Set configuration options of a topic; write a dot in an option's name as ``_``."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    entries = [
-        ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in values.items()
-    ]
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-    for done in admin.incremental_alter_configs([resource]).values():
-        done.result(20)
-
-
 def move(cluster: KafkaCluster, topic: str, *brokers: int) -> None:
     """Move all partitions of a topic to these brokers and wait for the end of the move."""
     partitions = cluster.metadata(topic).topics[topic].partitions
@@ -165,7 +151,8 @@ def _has_replicas_on(cluster: KafkaCluster, topic: str, brokers: set[int]) -> bo
 @contextmanager
 def unclean_leader_election(cluster: KafkaCluster, topic: str) -> Iterator[None]:
     """Lose the records that the block writes: only broker 2 has these records, and broker 3 becomes leader."""
-    set_config(cluster, topic, min_insync_replicas="1", unclean_leader_election_enable="true")
+    options = {"min_insync_replicas": 1, "unclean_leader_election_enable": "true"}
+    configure_topic(cluster.bootstrap_servers, topic, **options)
     move(cluster, topic, 2, 3)
     cluster.nodes[3].kill()
     cluster.wait_for_leaders(topic, excluded_broker=3)
@@ -246,7 +233,7 @@ def test_restored_older_checkpoint_is_reported(cluster: KafkaCluster, tmp_path: 
             view = groups.views["offsets"]
             topic = groups.collectors["offsets"].settings.topics.diffs
             eventually(lambda: len(groups.collectors["offsets"].read(topic)) >= len(view.diffs), every=0.5)
-            assert stream.stop() == 0
+            assert (stream.stop(), "Exception" in stream.output()) == (0, False)
         shutil.rmtree(tmp_path / "checkpoint")
         shutil.move(tmp_path / "older", tmp_path / "checkpoint")
         status, stream_log = drain_stream(cluster, prefix, tmp_path)

@@ -12,14 +12,12 @@ from typing import Any, NamedTuple, Protocol
 import confluent_kafka
 import kafka
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.errors import KafkaError
 from msgspec import UNSET
 
 from streaming.collect.cluster_view import coordinator_partition
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.episodes.cluster_cause import explain_episode
-from streaming.kafka.topics import ensure_topics
 from streaming.records.episodes import Episode, Incident
 from streaming.records.events import CLUSTER
 from tests.integration.streaming.collect.collector_process import CollectorProcess
@@ -28,6 +26,7 @@ from tests.support.kafka import eventually
 from tests.support.kafka_cluster import KafkaCluster, kafka_cluster
 from tests.support.live_stream import LiveStream
 from tests.support.members import EAGER, Member
+from tests.support.topics import create_topic
 
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(900)]
 
@@ -189,7 +188,6 @@ def collector_and_coordinator(cluster: KafkaCluster, folder: Path) -> tuple[Coll
         collecting = CollectorProcess(cluster.bootstrap_servers, "pauses-.*", log=folder / "collect.log")
         leaders = {cluster.leader(OFFSETS_TOPIC, number) for number in range(_OFFSETS_PARTITIONS)}
         if candidates := leaders - {1, coordinator_of(cluster, collecting.settings.collector_id)}:
-            ensure_topics(collecting.settings)
             return collecting, min(candidates)
 
 
@@ -218,10 +216,8 @@ def run_committers(cluster: KafkaCluster, topic: str, down: int, folder: Path) -
             "java-consumer": (3, partial(java, group_protocol="consumer")),
         }
         for kind, (size, start) in starts.items():
-            names, others = (
-                groups_led_by(cluster, down, f"pauses-{kind}"),
-                groups_led_by(cluster, next_broker, f"pauses-{kind}"),
-            )
+            names = groups_led_by(cluster, down, f"pauses-{kind}")
+            others = groups_led_by(cluster, next_broker, f"pauses-{kind}")
             for name in [*(next(names) for _ in range(size)), next(others)]:
                 committers[name] = start(name)
                 stack.callback(committers[name].close)
@@ -253,9 +249,8 @@ def test_a_broker_away_is_one_incident_with_pauses(
 ) -> None:
     """With one replica the groups have no coordinator while the broker is down; with three, another takes over."""
     with kafka_cluster(properties={"offsets.topic.replication.factor": str(replicas)}) as cluster:
-        servers, topic = cluster.bootstrap_servers, "orders"
-        admin = AdminClient({"bootstrap.servers": servers})
-        admin.create_topics([NewTopic(topic, 1, 3)])[topic].result()
+        servers = cluster.bootstrap_servers
+        topic = create_topic(servers, "orders", replicas=3)
         with Member(servers, "first", "first", [topic], **EAGER) as member:
             eventually(lambda: member.lines)
         collecting, down = collector_and_coordinator(cluster, tmp_path)

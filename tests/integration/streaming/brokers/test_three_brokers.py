@@ -13,7 +13,6 @@ from typing import Self
 import msgspec
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.partitioner import partition_for_key
 from streaming.collect.cluster import max_silence_ms
@@ -32,6 +31,7 @@ from tests.support.members import CONSUMER, COOPERATIVE, Member, share_all_parti
 from tests.support.monitor import running_monitor
 from tests.support.offsets_topic import assignment, group_bytes, group_key, subscription
 from tests.support.serving import Publisher, ServeProcess
+from tests.support.topics import create_topic
 
 _EVERY_SECONDS = 0.2
 
@@ -127,8 +127,7 @@ def controller_cluster() -> Iterator[KafkaCluster]:
 def add_consumers(made: KafkaCluster) -> KafkaCluster:
     """Yield a cluster with a topic for consumers and with the internal topics that consumers need."""
     servers = made.bootstrap_servers
-    admin = AdminClient({"bootstrap.servers": servers})  # keep it: responses only arrive while it exists
-    admin.create_topics([NewTopic("orders", _PARTITIONS, 3)])["orders"].result()
+    create_topic(servers, "orders", _PARTITIONS, replicas=3)
     with Member(servers, "first", "first", ["orders"], **COOPERATIVE) as member:
         eventually(lambda: member.lines)
     made.wait_for_isr(OFFSETS_TOPIC)
@@ -314,7 +313,6 @@ def test_events_flow_again_soon_after_new_leaders(
         down = cluster.leader(OFFSETS_TOPIC, own)
         if down > 1:  # 1 is the controller
             break
-    ensure_topics(collecting.settings)
     places = [number for number in range(_OFFSETS_PARTITIONS) if number != own]
     topic = collecting.settings.topics.membership
     with GroupRecords(servers, fault, places) as records, LiveStream(collecting.settings) as view, collecting:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.records import codec
 from streaming.records.events import Event, GroupObserved
@@ -17,6 +16,7 @@ from tests.support.background import produce_in_background
 from tests.support.command import RunningCommand
 from tests.support.kafka import read, unique_name
 from tests.support.members import Share
+from tests.support.topics import create_topic
 
 
 class CollectorProcess(RunningCommand):
@@ -70,9 +70,7 @@ def snapshot_generations(views: list[GroupObserved]) -> list[int]:
 @contextmanager
 def topic_with_writer(servers: str) -> Iterator[str]:
     """Create a topic of six partitions to which a producer keeps writing, so that members commit offsets."""
-    name = unique_name("topic")
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(name, 6, 1)])[name].result()
+    name = create_topic(servers, unique_name("topic"), 6)
 
     def write(producer: Producer, stop: threading.Event) -> None:
         for number in count():

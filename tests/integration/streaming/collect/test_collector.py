@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient
 
 from streaming.records.events import GroupDeleted, PartitionsChanged
 from tests.integration.streaming.collect.collector_process import (
@@ -13,6 +13,7 @@ from tests.integration.streaming.collect.collector_process import (
 )
 from tests.support.kafka import Kafka, eventually, unique_name
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share, share_all_partitions
+from tests.support.topics import grow_topic
 
 pytestmark = [pytest.mark.broker, pytest.mark.cluster]
 
@@ -113,7 +114,7 @@ def test_added_partitions_and_deleted_group_give_events(broker: Kafka, topic: st
     with CollectorProcess(servers, group) as collecting:
         with Member(servers, group, "a", [topic], **COOPERATIVE) as a:
             eventually(lambda: share_all_partitions([a], 6) and collecting.members(group))
-            admin.create_partitions([NewPartitions(topic, 8)])[topic].result()
+            grow_topic(servers, topic, 8)
             eventually(lambda: share_all_partitions([a], 8))
         eventually(lambda: collecting.members(group) == {})
         admin.delete_consumer_groups([group])[group].result()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.kafka import Kafka, eventually, unique_name
+from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.broker
 
@@ -16,10 +16,9 @@ SCRIPT = Path(__file__).parents[4] / "deploy" / "docker" / "coordinator_log.py"
 
 
 def test_log_lines_of_a_topic_reach_the_file(broker: Kafka, tmp_path: Path) -> None:
-    topic, file, config = unique_name("log"), tmp_path / "coordinator.log", tmp_path / "monitor.toml"
+    file, config = tmp_path / "coordinator.log", tmp_path / "monitor.toml"
     config.write_text(f'[kafka]\nbootstrap_servers = "{broker.bootstrap_servers}"\n')
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(topic, num_partitions=1)])[topic].result()
+    topic = create_topic(broker.bootstrap_servers, unique_name("log"))
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     producer.produce(topic, b"before it started")
     producer.flush()

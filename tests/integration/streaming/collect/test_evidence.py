@@ -1,13 +1,17 @@
 """Causes of joins and leaves, derived from a real coordinator's log and from offset commits."""
 
+from collections import defaultdict
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
 from streaming.kafka.broker import EmbeddedBroker
+from streaming.records.events import GroupObserved
 from tests.integration.streaming.collect.collector_process import CollectorProcess, topic_with_writer
 from tests.support.histories import diffs, play
 from tests.support.kafka import LONG_BROKER_SESSION, PROPERTIES, Kafka, eventually, unique_name
@@ -32,24 +36,49 @@ def await_commit(servers: str, group: str, member: Member) -> None:
     eventually(lambda: all(committed().get(place, -1) > before.get(place, -1) for place in owned))
 
 
+def end_two_members(servers: str, group: str, topic: str, config: dict[str, Any]) -> Member:
+    """Let a member leave and then another one crash, each after a commit; return the member that stays."""
+    stay = Member(servers, group, "stay", [topic], **config)
+    eventually(lambda: share_all_partitions([stay], 6))
+    leave = Member(servers, group, "leave", [topic], **config)
+    eventually(lambda: share_all_partitions([stay, leave], 6))
+    await_commit(servers, group, leave)
+    leave.close()
+    eventually(lambda: share_all_partitions([stay], 6))
+    crash = Member(servers, group, "crash", [topic], **config)
+    eventually(lambda: share_all_partitions([stay, crash], 6))
+    await_commit(servers, group, crash)
+    crash.crash()
+    eventually(lambda: share_all_partitions([stay], 6))
+    return stay
+
+
+def kinds_of_evidence(views: Iterable[GroupObserved]) -> dict[str, set[str | None]]:
+    """Return the kinds of the evidence in a group's snapshots that names a client, by client id."""
+    clients: dict[str, str] = {}
+    kinds: dict[str, set[str | None]] = defaultdict(set)
+    for view in views:
+        clients |= {member.member_id: member.client_id or "" for member in view.members}
+        for item in view.evidence:
+            for member_id in item.member_ids:
+                kinds[clients[member_id]].add(item.kind)
+    return kinds
+
+
+def assert_log_names_causes(views: Iterable[GroupObserved]) -> None:
+    """Check the evidence from the coordinator's log for the members of :func:`end_two_members`."""
+    kinds = kinds_of_evidence(views)
+    assert {"member.joined", "member.left"} <= kinds["leave"]
+    assert {"member.joined", "member.fenced"} <= kinds["crash"]
+    assert "member.fenced" not in kinds["leave"]
+
+
 def test_causes_come_from_coordinator_log_and_commits(broker: Kafka, topic: str, tmp_path: Path) -> None:
     servers = broker.bootstrap_servers
     classic, modern = unique_name("classic"), unique_name("consumer")
     with ExitStack() as stack:
         for group, config in ((classic, COOPERATIVE), (modern, CONSUMER)):
-            stay = stack.enter_context(Member(servers, group, "stay", [topic], **config))
-            eventually(lambda: share_all_partitions([stay], 6))  # noqa: B023 - called at once
-            # One by one: the coordinator logs no reason for a member that joins during a rebalance.
-            leave = Member(servers, group, "leave", [topic], **config)
-            eventually(lambda: share_all_partitions([stay, leave], 6))  # noqa: B023 - called at once
-            crash = stack.enter_context(Member(servers, group, "crash", [topic], **config))
-            eventually(lambda: share_all_partitions([stay, leave, crash], 6))  # noqa: B023 - called at once
-            await_commit(servers, group, leave)
-            leave.close()
-            eventually(lambda: share_all_partitions([stay, crash], 6))  # noqa: B023 - called at once
-            await_commit(servers, group, crash)
-            crash.crash()
-            eventually(lambda: share_all_partitions([stay], 6))  # noqa: B023 - called at once
+            stack.enter_context(end_two_members(servers, group, topic, config))
         (tmp_path / "server.log").write_text(broker.log_text())
         pattern = f"{classic}|{modern}"
         logged = stack.enter_context(
@@ -60,25 +89,13 @@ def test_causes_come_from_coordinator_log_and_commits(broker: Kafka, topic: str,
             for group in (classic, modern):
                 eventually(lambda: [*(collecting.members(group) or ())] == ["stay"])  # noqa: B023 - called at once
 
-    def causes(collecting: CollectorProcess, group: str) -> dict[str, set[str | None]]:
-        """Return the kinds of evidence that name a client, by client id."""
-        clients: dict[str, str] = {}
-        subscriptions: dict[str, set[str | None]] = {}
-        for view in collecting.views(group):
-            clients |= {member.member_id: member.client_id or "" for member in view.members}
-            for item in view.evidence:
-                for member_id in item.member_ids:
-                    subscriptions.setdefault(clients[member_id], set()).add(item.kind)
-        return subscriptions
-
     for group in (classic, modern):
-        causes_in_log = causes(logged, group)
-        assert {"member.joined", "member.left"} <= causes_in_log["leave"]
-        assert {"member.joined", "member.fenced"} <= causes_in_log["crash"]
-        assert "member.fenced" not in causes_in_log["leave"]
-    assert causes(collector_without_log, classic) == {"leave": {"member.left"}, "crash": {"member.fenced"}}
+        assert_log_names_causes(logged.views(group))
+    kinds = kinds_of_evidence(collector_without_log.views(classic))
+    assert kinds == {"leave": {"member.left"}, "crash": {"member.fenced"}}
     # This broker allows sessions of 1 s, with heartbeats 15 s apart: commits prove nothing.
-    assert causes(collector_without_log, modern) == {"leave": {"group.observed"}, "crash": {"group.observed"}}
+    kinds = kinds_of_evidence(collector_without_log.views(modern))
+    assert kinds == {"leave": {"group.observed"}, "crash": {"group.observed"}}
 
 
 def test_one_join_under_kip_848_is_three_rounds_of_one_rebalance(broker: Kafka, topic: str, tmp_path: Path) -> None:

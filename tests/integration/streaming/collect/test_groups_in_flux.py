@@ -13,10 +13,8 @@ from subprocess import Popen
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.kafka.broker import EmbeddedBroker
-from streaming.kafka.topics import ensure_topics
 from streaming.records.episodes import Cost, Episode
 from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.support.background import produce_in_background
@@ -25,7 +23,8 @@ from tests.support.kafka import LONG_BROKER_SESSION, PROPERTIES, unique_name
 from tests.support.live_stream import LiveStream
 from tests.support.load import cpu_seconds_of
 from tests.support.processes import process_lock
-from tests.support.wait import TIMEOUT_SECONDS, eventually
+from tests.support.topics import create_topic
+from tests.support.wait import eventually
 
 _log = logging.getLogger(__name__)
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(900)]
@@ -49,10 +48,7 @@ _LIST_OFFSETS = ('"requestApiKeyName":"LIST_OFFSETS"', '"clientId":"rebalance-mo
 @contextmanager
 def traffic(servers: str) -> Iterator[list[str]]:
     """Yield the topics, to whose partitions records are written five times a second until the block ends."""
-    topics = [unique_name("topic") for _ in range(TOPICS)]
-    admin = AdminClient({"bootstrap.servers": servers})
-    for future in admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in topics]).values():
-        future.result(TIMEOUT_SECONDS)
+    topics = [create_topic(servers, unique_name("topic"), PARTITIONS) for _ in range(TOPICS)]
 
     def write(producer: Producer, stop: threading.Event) -> None:
         for _ in count():
@@ -102,7 +98,6 @@ def test_each_of_a_hundred_groups_in_flux_has_its_cost(tmp_path: Path) -> None:
         topics = stack.enter_context(traffic(servers))
         groups = {f"{prefix}-{number}": topics[number % TOPICS] for number in range(GROUPS)}
         collecting = CollectorProcess(servers, f"{prefix}-.*", log=tmp_path / "collect.log")
-        ensure_topics(collecting.settings)
         stack.enter_context(collecting)
         stream = stack.enter_context(LiveStream(collecting.settings))
 

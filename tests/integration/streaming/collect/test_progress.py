@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from streaming.records.events import GroupProgress
 from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.integration.streaming.collect.test_rebalances_in_progress import MemberWithoutPolls, start_idle_poller
 from tests.support.kafka import Kafka, eventually, unique_name
+from tests.support.topics import create_topic
 
 pytestmark = [pytest.mark.broker]
 
@@ -33,9 +34,9 @@ def consume(member: MemberWithoutPolls, records: int) -> None:
 
 
 def test_a_group_is_sampled_until_it_has_caught_up(broker: Kafka) -> None:
-    group, topic, servers = unique_name("group"), unique_name("topic"), broker.bootstrap_servers
+    group, servers = unique_name("group"), broker.bootstrap_servers
+    topic = create_topic(servers, unique_name("topic"))
     admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
     write(servers, topic, 10)
 
     def offsets(sample: GroupProgress) -> Any:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from streaming.episodes.incidents import LIMITS
-from streaming.kafka.topics import ensure_topics
 from streaming.records.episodes import Incident
 from streaming.records.events import CLUSTER
 from tests.integration.streaming.collect.collector_process import CollectorProcess
@@ -43,7 +42,6 @@ def test_rebalance_past_the_threshold_opens_and_closes(
 ) -> None:
     group, servers = unique_name("group"), broker.bootstrap_servers
     collecting = CollectorProcess(servers, group)
-    ensure_topics(collecting.settings)
     with (
         LiveStream(collecting.settings) as view,
         collecting,
@@ -84,7 +82,6 @@ def test_killed_host_of_ten_groups_is_one_mass_restart(broker: Kafka, topic: str
     prefix, servers = unique_name("fleet"), broker.bootstrap_servers
     groups = [f"{prefix}-{number}" for number in range(_GROUPS)]
     collecting = CollectorProcess(servers, f"{prefix}-.*")
-    ensure_topics(collecting.settings)
     with LiveStream(collecting.settings) as view, collecting, ExitStack() as stack:
         members = {
             (group, host): stack.enter_context(
@@ -117,7 +114,6 @@ def test_healthy_change_is_stable_after_its_last_round(
 ) -> None:
     group, servers = unique_name("group"), broker.bootstrap_servers
     collecting = CollectorProcess(servers, group)
-    ensure_topics(collecting.settings)
     delays: list[float] = []
 
     def is_stable() -> bool:

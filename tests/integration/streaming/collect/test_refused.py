@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from assignors.java import string_hash
 from streaming.kafka.broker import EmbeddedBroker
@@ -17,6 +16,7 @@ from tests.support.kafka import LONG_BROKER_SESSION, PROPERTIES, Kafka, eventual
 from tests.support.members import EAGER, Member, share_all_partitions
 from tests.support.offsets_topic import assignment, group_key, subscription
 from tests.support.raw_leader import RawLeader
+from tests.support.topics import configure_topic
 from tests.support.wait import TIMEOUT_SECONDS
 
 pytestmark = pytest.mark.broker
@@ -132,10 +132,7 @@ def test_snapshot_longer_than_topic_limit_is_dead_lettered(broker: Kafka) -> Non
         assert leader.generation(b"", assignment({"t": [0]})) == 1
         eventually(lambda: snapshot_generations(collecting.views(group)) == [1])
         # Reduced while the collector runs: it reads the limit again when the topic rejects a record.
-        limit = ConfigEntry("max.message.bytes", "20000", incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.TOPIC, membership, incremental_configs=[limit])
-        admin = AdminClient({"bootstrap.servers": servers})
-        admin.incremental_alter_configs([resource])[resource].result()
+        configure_topic(servers, membership, max_message_bytes=20_000)
         # Random bytes, as lz4 compresses regular ones.
         random_numbers = random.Random(7).sample(range(2**31), 20_000)
         assert leader.generation(b"", assignment({"t": random_numbers})) == 2

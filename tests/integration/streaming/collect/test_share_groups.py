@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer, ShareConsumer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.records.diffs import Diff
 from streaming.records.events import Holding
 from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.support.histories import diffs, partitions_after, play
 from tests.support.kafka import Kafka, eventually, unique_name
+from tests.support.topics import create_topic
 from tests.support.wait import TIMEOUT_SECONDS
 
 pytestmark = [pytest.mark.broker]
@@ -32,9 +32,8 @@ def owned(collecting: CollectorProcess, group: str) -> dict[str | None, Holding]
 
 
 def test_shared_partition_has_two_members_until_they_leave(broker: Kafka, tmp_path: Path) -> None:
-    servers, group, topic = broker.bootstrap_servers, unique_name("share"), unique_name("shared")
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
+    servers, group = broker.bootstrap_servers, unique_name("share")
+    topic = create_topic(servers, unique_name("shared"))
     producer = Producer({"bootstrap.servers": servers})
     read = {"a": 0, "b": 0}
     with CollectorProcess(servers, group) as collecting:

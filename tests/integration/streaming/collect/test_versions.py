@@ -8,9 +8,9 @@ import pytest
 
 from streaming.kafka.broker import EmbeddedBroker
 from tests.integration.streaming.collect.collector_process import CollectorProcess, topic_with_writer
-from tests.integration.streaming.collect.test_evidence import await_commit
+from tests.integration.streaming.collect.test_evidence import assert_log_names_causes, end_two_members
 from tests.support.kafka import PROPERTIES, eventually, unique_name
-from tests.support.members import CONSUMER, COOPERATIVE, Member, share_all_partitions
+from tests.support.members import CONSUMER, COOPERATIVE
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
@@ -32,18 +32,7 @@ def test_each_kafka_gives_the_members_shares(tmp_path: Path, version: str, confi
         topic = stack.enter_context(topic_with_writer(servers))
         polling = stack.enter_context(CollectorProcess(servers, pattern, "--by", "polling"))
         for group, config in zip(groups, configs, strict=True):
-            stay = stack.enter_context(Member(servers, group, "stay", [topic], **config))
-            eventually(lambda: share_all_partitions([stay], 6))  # noqa: B023 - called at once
-            leave = Member(servers, group, "leave", [topic], **config)
-            eventually(lambda: share_all_partitions([stay, leave], 6))  # noqa: B023 - called at once
-            await_commit(servers, group, leave)
-            leave.close()
-            eventually(lambda: share_all_partitions([stay], 6))  # noqa: B023 - called at once
-            crash = stack.enter_context(Member(servers, group, "crash", [topic], **config))
-            eventually(lambda: share_all_partitions([stay, crash], 6))  # noqa: B023 - called at once
-            await_commit(servers, group, crash)
-            crash.crash()
-            eventually(lambda: share_all_partitions([stay], 6))  # noqa: B023 - called at once
+            stack.enter_context(end_two_members(servers, group, topic, config))
         log.write_text(broker.log_path.read_text())
         logged = stack.enter_context(CollectorProcess(servers, pattern, "--coordinator-log", str(log)))
         for collector in (logged, polling):
@@ -53,16 +42,7 @@ def test_each_kafka_gives_the_members_shares(tmp_path: Path, version: str, confi
         snapshots_by_group = {group: (logged.views(group), polling.views(group)) for group in groups}
 
     for group, (views, polled) in snapshots_by_group.items():
-        reasons: dict[str, set[str | None]] = {}
-        clients: dict[str, str | None] = {}
-        for view in views:
-            clients |= {member.member_id: member.client_id for member in view.members}
-            for item in view.evidence:
-                for member_id in item.member_ids:
-                    reasons.setdefault(clients[member_id] or "", set()).add(item.kind)
-        assert {"member.joined", "member.left"} <= reasons["leave"], group
-        assert {"member.joined", "member.fenced"} <= reasons["crash"], group
-        assert "member.fenced" not in reasons["leave"], group
+        assert_log_names_causes(views)
         shares = [{member.client_id: member.assigned for member in view.members} for view in views]
         stable_shares = [
             {member.client_id: member.assigned for member in view.members}

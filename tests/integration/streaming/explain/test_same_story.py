@@ -13,7 +13,6 @@ from typing import Any, Final
 import pytest
 
 from streaming.kafka.broker import EmbeddedBroker
-from streaming.kafka.topics import ensure_topics
 from streaming.records.episodes import Episode
 from tests.acceptance.situations.member_kind import MemberKind
 from tests.integration.streaming.collect.collector_process import CollectorProcess, topic_with_writer
@@ -157,7 +156,6 @@ def played(folder: Path) -> Iterator[tuple[EmbeddedBroker, CollectorProcess, lis
         collecting = CollectorProcess(
             broker.bootstrap_servers, "ledgergroup-.*", "--coordinator-log", str(broker.log_path)
         )
-        ensure_topics(collecting.settings)
         stack.enter_context(collecting)
         view = stack.enter_context(LiveStream(collecting.settings))
         java = stack.enter_context(JavaMembers(log=folder / "java.log"))

@@ -35,7 +35,8 @@ from streaming.settings.config import Settings, load
 from streaming.spark import start
 from streaming.spark.start import StreamOptions
 from tests.support.kafka import eventually, read, unique_name
-from tests.support.secure import SecuredBroker, allow_operations, disallow, new_topic, secure_broker
+from tests.support.secure import SecuredBroker, allow_operations, disallow, secure_broker
+from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.broker
 
@@ -60,7 +61,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         )
         ensure_topics(plaintext_settings, stream_topics(plaintext_settings))
         ensure_ticks(plaintext_settings)
-        group, topic = unique_name("group"), new_topic(secured_broker, 1)
+        group, topic = unique_name("group"), create_topic(secured_broker.plaintext_address, unique_name("topic"))
         member = Consumer({"bootstrap.servers": secured_broker.plaintext_address, "group.id": group})
         member.subscribe([topic])
         eventually(lambda: member.poll(0.1) is None and member.assignment())
@@ -73,10 +74,8 @@ def collect(cluster: Cluster, settings: Settings, folder: Path) -> None:
     chosen = settings.model_copy(
         update={"collect": settings.collect.narrowed_to_groups(include_groups=[cluster.group])}
     )
-    stop, published = (
-        threading.Event(),
-        len(read(cluster.secured_broker.plaintext_address, settings.topics.membership)),
-    )
+    stop = threading.Event()
+    published = len(read(cluster.secured_broker.plaintext_address, settings.topics.membership))
 
     def watch() -> None:
         while not stop.wait(0.1):

@@ -16,16 +16,9 @@ from streaming.settings.config import Settings, load
 from tests.support.command import RunningCommand
 from tests.support.kafka import eventually, unique_name
 from tests.support.members import Member
-from tests.support.secure import (
-    USER_PASSWORDS,
-    SecuredBroker,
-    allow_operations,
-    disallow,
-    new_topic,
-    secure_broker,
-    set_passwords,
-)
+from tests.support.secure import USER_PASSWORDS, SecuredBroker, allow_operations, disallow, secure_broker, set_passwords
 from tests.support.serving import ServeProcess
+from tests.support.topics import create_topic
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -35,7 +28,8 @@ class Pipeline:
 
     def __init__(self, secured_broker: SecuredBroker, mechanism: str, folder: Path) -> None:
         self.secured_broker, self.mechanism, self.folder = secured_broker, mechanism, folder
-        self.group, self.topic = unique_name("group"), new_topic(secured_broker, 4)
+        self.group = unique_name("group")
+        self.topic = create_topic(secured_broker.plaintext_address, unique_name("topic"), 4)
         self.settings: Settings = load(
             bootstrap_servers=secured_broker.plaintext_address, topic_prefix=f"{unique_name('secure')}."
         )

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.kafka.jars import fetch, java
 from streaming.kafka.producer import EventProducer, SendFailed
@@ -16,6 +15,7 @@ from streaming.records import codec
 from streaming.records.events import Event, MemberLeft
 from streaming.settings.config import Settings, load
 from tests.support.kafka import Kafka, unique_name
+from tests.support.topics import create_topic
 
 pytestmark = [pytest.mark.broker, pytest.mark.cluster]
 
@@ -119,10 +119,8 @@ def test_flush_ends_while_the_cluster_is_unavailable() -> None:
 
 def test_snapshot_may_be_as_long_as_its_topic_allows(broker: Kafka) -> None:
     chosen = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique_name('wide')}.")
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    topic = chosen.topics.membership
-    topic_limit = {"max.message.bytes": str(2 * codec.RECORD_BYTES_LIMIT)}
-    admin.create_topics([NewTopic(topic, 1, 1, config=topic_limit)])[topic].result(20)
+    max_bytes = 2 * codec.RECORD_BYTES_LIMIT
+    topic = create_topic(broker.bootstrap_servers, chosen.topics.membership, max_message_bytes=max_bytes)
     chosen.topics.partitions = 1
     (limit,) = max_record_bytes_by_topic(describe_topics(chosen, [topic])).values()
     value = random.Random(SEED).randbytes(limit - codec.record_bytes(b"g", b"", []))

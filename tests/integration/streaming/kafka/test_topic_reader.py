@@ -2,12 +2,11 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import confluent_config
@@ -25,24 +24,20 @@ pytestmark = pytest.mark.broker
 class Topic:
     """A topic that one test uses."""
 
-    def __init__(self, kafka: Kafka, partitions: int = 2) -> None:
+    def __init__(self, kafka: Kafka | EmbeddedBroker) -> None:
         self.settings = KafkaSettings(bootstrap_servers=kafka.bootstrap_servers)
         self.name = unique_name("read")
         self.admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-        self.make(partitions)
+        self.make()
 
     @property
     def partitions(self) -> int | None:
         identity = request_identities(self.settings, [self.name])[self.name]
         return None if identity is None else identity.partitions
 
-    def make(self, partitions: int) -> None:
+    def make(self, partitions: int = 2) -> None:
         new = NewTopic(self.name, num_partitions=partitions, replication_factor=1)
         self.admin.create_topics([new])[self.name].result(30)
-        eventually(lambda: self.partitions == partitions)
-
-    def grow(self, partitions: int) -> None:
-        self.admin.create_partitions([NewPartitions(self.name, partitions)])[self.name].result(30)
         eventually(lambda: self.partitions == partitions)
 
     def delete(self) -> None:
@@ -62,6 +57,13 @@ class Topic:
 @pytest.fixture
 def topic(broker: Kafka) -> Topic:
     return Topic(broker)
+
+
+@pytest.fixture(scope="module")
+def own_broker() -> Iterator[EmbeddedBroker]:
+    """Yield a broker that the tests may stop, and which creates each topic that a client requests."""
+    with EmbeddedBroker(properties={**PROPERTIES, "auto.create.topics.enable": "true"}) as broker:
+        yield broker
 
 
 def values(reader: TopicReader, until: Callable[[], bool], seconds: float = 30) -> list[str]:
@@ -128,65 +130,44 @@ def test_recreated_topic_is_followed_and_reported(topic: Topic, caplog: pytest.L
     assert f"topic {topic.name} was deleted and created again: it is read from its beginning" in caplog.messages
 
 
-def test_reader_continues_after_the_broker_hangs() -> None:
-    with EmbeddedBroker(properties=PROPERTIES) as broker:
-        topic = Topic(broker, partitions=1)
-        with TopicReader(topic.settings, [topic.name], follow=True) as reader:
-            values(reader, lambda: reader.at_end)
-            before = time.time()
-            broker.stop()
-            values(reader, lambda: reader.silent_since is not None, seconds=15)
-            assert reader.silent_since is not None
-            assert before - 5 < reader.silent_since < time.time()
-            broker.start()
-            values(reader, lambda: reader.silent_since is None, seconds=30)
-            topic.write(0, "back")
-            assert read_some_texts(reader, 1) == ["back"]
+def test_reader_follows_a_topic_through_broker_restarts(own_broker: EmbeddedBroker) -> None:
+    """The broker's restarts raise the topic's leader epochs; when it is created again, it starts again at epoch 0."""
+    topic = Topic(own_broker)
+    topic.write(0, "before")
+    with TopicReader(topic.settings, [topic.name], follow=True) as reader:
+        assert read_some_texts(reader, 1) == ["before"]
+        before = time.time()
+        own_broker.stop()
+        values(reader, lambda: reader.silent_since is not None, seconds=15)
+        assert reader.silent_since is not None
+        assert before - 5 < reader.silent_since < time.time()
+        own_broker.start()
+        values(reader, lambda: reader.silent_since is None, seconds=30)
+        topic.write(0, "once")
+        assert read_some_texts(reader, 1) == ["once"]
+        own_broker.restart()
+        eventually(lambda: topic.partitions == 2)
+        topic.write(0, "twice")
+        assert read_some_texts(reader, 1) == ["twice"]
+        topic.delete()
+        topic.make()
+        topic.write(0, "again")
+        assert read_some_texts(reader, 1) == ["again"]
 
 
-def test_recreated_topic_is_read_after_broker_restart() -> None:
-    """The broker's restart raises the old topic's leader epochs; the recreated topic starts again at epoch 0."""
-    with EmbeddedBroker(properties=PROPERTIES) as broker:
-        topic = Topic(broker)
-        topic.write(0, "before")
-        with TopicReader(topic.settings, [topic.name], follow=True) as reader:
-            assert read_some_texts(reader, 1) == ["before"]
-            for word in ("once", "twice"):
-                broker.restart()
-                eventually(lambda: topic.partitions == 2)
-                topic.write(0, word)
-                assert read_some_texts(reader, 1) == [word]
-            topic.delete()
-            topic.make(2)
-            topic.write(0, "again")
-            assert read_some_texts(reader, 1) == ["again"]
-
-
-@contextmanager
-def topics_created_in_block(broker: EmbeddedBroker) -> Iterator[set[str]]:
-    """Yield a set of topic names, to which the end of the block adds the topics that were created in the block."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    before, names = admin.list_topics(timeout=10).topics.keys(), set[str]()
-    yield names
-    names |= admin.list_topics(timeout=10).topics.keys() - before
-
-
-def test_our_clients_never_auto_create_topics(caplog: pytest.LogCaptureFixture) -> None:
+def test_our_clients_never_auto_create_topics(own_broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
-    with EmbeddedBroker(properties={**PROPERTIES, "auto.create.topics.enable": "true"}) as broker:
-        settings = Settings(kafka=KafkaSettings(bootstrap_servers=broker.bootstrap_servers))
-        names = settings.topics
-        with topics_created_in_block(broker) as topics:
-            for make in readers(settings):
-                with pytest.raises(TopicUnreadable):
-                    make()
-            with EventProducer(settings) as producer, pytest.raises(SendFailed, match="topics --create"):
-                producer.send_record(names.membership, b"key", b"{}")
-            Producer(confluent_config(settings.kafka)).list_topics(names.diffs, timeout=5)
-            AdminClient(confluent_config(settings.kafka)).list_topics(names.diffs, timeout=5)
-        assert {name for name in topics if not name.startswith("__")} == set()
-
-
-def readers(settings: Settings) -> Iterable[Callable[[], object]]:
-    yield lambda: DiffReader(settings)
-    yield lambda: list(read_to_end(settings.kafka, settings.topics.dead_letters))
+    settings = Settings(kafka=KafkaSettings(bootstrap_servers=own_broker.bootstrap_servers))
+    names = settings.topics
+    admin = AdminClient({"bootstrap.servers": own_broker.bootstrap_servers})
+    before = admin.list_topics(timeout=10).topics.keys()
+    with pytest.raises(TopicUnreadable):
+        DiffReader(settings)
+    with pytest.raises(TopicUnreadable):
+        list(read_to_end(settings.kafka, names.dead_letters))
+    with EventProducer(settings) as producer, pytest.raises(SendFailed, match="topics --create"):
+        producer.send_record(names.membership, b"key", b"{}")
+    Producer(confluent_config(settings.kafka)).list_topics(names.diffs, timeout=5)
+    AdminClient(confluent_config(settings.kafka)).list_topics(names.diffs, timeout=5)
+    created_topics = admin.list_topics(timeout=10).topics.keys() - before
+    assert {name for name in created_topics if not name.startswith("__")} == set()

@@ -1,10 +1,11 @@
 """Consumers with the listener: their combined reports agree with the coordinator's records in every round."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from streaming.kafka.topics import ensure_topics
 from streaming.records.diffs import Diff, MemberDiff
 from streaming.settings.config import Settings, load
 from tests.integration.streaming.collect.collector_process import CollectorProcess
@@ -12,7 +13,6 @@ from tests.support.histories import check_diff_algebra, partitions_after
 from tests.support.kafka import Kafka, eventually, unique_name
 from tests.support.live_stream import LiveStream
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
-from tests.support.wait import TIMEOUT_SECONDS
 
 #: Longer than a busy machine takes to restart a member, or delays its heartbeats.
 SESSION_OPTIONS: dict[str, Any] = {"session_timeout_ms": 15_000}
@@ -32,9 +32,7 @@ CONFIGS_WITH_MISSING_CALLBACKS = ("kafka-python-cooperative",)
 
 @pytest.fixture
 def settings(broker: Kafka) -> Settings:
-    made: Settings = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique_name('reported_shares')}.")
-    ensure_topics(made)
-    return made
+    return load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique_name('reported_shares')}.")
 
 
 def rounds_from_listener(settings: Settings, **options: Any) -> dict[str, Any]:
@@ -66,6 +64,28 @@ def shown(diff: Diff) -> tuple[int | None, int, int, dict[str, MemberDiff], Shar
     return (diff.generation, diff.round, diff.moved, diff.members, diff.unassigned)
 
 
+@contextmanager
+def monitored_group(
+    settings: Settings, group: str
+) -> Iterator[tuple[tuple[LiveStream, LiveStream], Callable[..., None]]]:
+    """Yield the streams of a collector and of the listener, and a function that waits until they agree with members."""
+    collecting = CollectorProcess(settings.kafka.bootstrap_servers, group)
+    with collecting, LiveStream(collecting.settings) as collector, LiveStream(settings) as listener:
+
+        def at_rest(*members: Member) -> None:
+            """Wait until the callbacks, the listener's reports and the collector's snapshot agree."""
+            eventually(lambda: settled(*members))
+            eventually(
+                lambda: (
+                    collector.current_partitions(group)
+                    == listener.current_partitions(group)
+                    == reported_shares(*members)
+                )
+            )
+
+        yield (collector, listener), at_rest
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("client", CLIENTS)
 def test_listener_and_offsets_topic_agree_on_every_round(
@@ -73,78 +93,50 @@ def test_listener_and_offsets_topic_agree_on_every_round(
 ) -> None:
     servers, group = broker.bootstrap_servers, unique_name(client)
     options = rounds_from_listener(settings, **CLIENTS[client])
-    with CollectorProcess(servers, group) as collecting, LiveStream(settings) as listener:
-        eventually(lambda: collecting.process is not None and ready(collecting))
-        with LiveStream(collecting.settings) as collector:
-            monitors = (collector, listener)
-
-            def at_rest(*members: Member) -> None:
-                """Wait until the callbacks, the listener's reports and the collector's snapshot agree."""
-                eventually(lambda: settled(*members))
-                eventually(
-                    lambda: (
-                        [monitor.current_partitions(group) for monitor in monitors] == [reported_shares(*members)] * 2
-                    )
-                )
-
-            with Member(servers, group, "c1", [written], **options) as first:
-                at_rest(first)
-                second = Member(servers, group, "c2", [written], **options)
-                at_rest(first, second)
-                with Member(servers, group, "s3", [written], instance_id="i-3", **options) as third:
-                    at_rest(first, second, third)
-                    second.crash()
-                    at_rest(first, third)
-                    third.crash()  # and rejoins before its session ends: no partition moves
-                    with Member(servers, group, "s3", [written], instance_id="i-3", **options) as back:
-                        at_rest(first, back)
-                        with Member(servers, group, "c4", [written], **options) as fourth:
-                            at_rest(first, back, fourth)
-                        at_rest(first, back)
-                at_rest(first)
-            eventually(lambda: (listener.current_partitions(group), collector.current_partitions(group)) == ({}, {}))
-            rounds = [[shown(diff) for diff in monitor.rounds(group)] for monitor in monitors]
-            if client in CONFIGS_WITH_ALL_CALLBACKS:
-                assert rounds[0] == rounds[1]
-            elif client not in CONFIGS_WITH_MISSING_CALLBACKS:
-                rounds_by_monitor = [
-                    {diff.generation: shares_by_client(diff) for diff in monitor.rounds(group)} for monitor in monitors
-                ]
-                assert rounds_by_monitor[1].items() <= rounds_by_monitor[0].items()
-            # If a static member rejoins too late, there are more generations.
-            cause_kinds = {diff.cause.kind for diff in listener.rounds(group)}
-            assert cause_kinds >= {"member.joined", "member.fenced", "member.left"}
+    with monitored_group(settings, group) as (monitors, at_rest):
+        collector, listener = monitors
+        with Member(servers, group, "c1", [written], **options) as first:
+            at_rest(first)
+            second = Member(servers, group, "c2", [written], **options)
+            at_rest(first, second)
+            with Member(servers, group, "s3", [written], instance_id="i-3", **options) as third:
+                at_rest(first, second, third)
+                second.crash()
+                at_rest(first, third)
+                third.crash()  # and rejoins before its session ends: no partition moves
+                with Member(servers, group, "s3", [written], instance_id="i-3", **options) as back:
+                    at_rest(first, back)
+                    with Member(servers, group, "c4", [written], **options) as fourth:
+                        at_rest(first, back, fourth)
+                    at_rest(first, back)
+            at_rest(first)
+        eventually(lambda: (listener.current_partitions(group), collector.current_partitions(group)) == ({}, {}))
+        rounds = [[shown(diff) for diff in monitor.rounds(group)] for monitor in monitors]
+        if client in CONFIGS_WITH_ALL_CALLBACKS:
+            assert rounds[0] == rounds[1]
+        elif client not in CONFIGS_WITH_MISSING_CALLBACKS:
+            rounds_by_monitor = [
+                {diff.generation: shares_by_client(diff) for diff in monitor.rounds(group)} for monitor in monitors
+            ]
+            assert rounds_by_monitor[1].items() <= rounds_by_monitor[0].items()
+        # If a static member rejoins too late, there are more generations.
+        cause_kinds = {diff.cause.kind for diff in listener.rounds(group)}
+        assert cause_kinds >= {"member.joined", "member.fenced", "member.left"}
 
 
 @pytest.mark.full
 def test_listener_and_offsets_topic_agree_under_kip_848(broker: Kafka, written: str, settings: Settings) -> None:
     servers, group = broker.bootstrap_servers, unique_name("modern")
     options = rounds_from_listener(settings, **CONSUMER)
-    with CollectorProcess(servers, group) as collecting, LiveStream(settings) as listener:
-        eventually(lambda: ready(collecting))
-        with LiveStream(collecting.settings) as collector:
-
-            def at_rest(*members: Member) -> None:
-                """Wait until the callbacks, the listener's reports and the collector's snapshot agree."""
-                eventually(lambda: settled(*members))
-                eventually(lambda: collector.current_partitions(group) == reported_shares(*members))
-                eventually(lambda: listener.current_partitions(group) == reported_shares(*members))
-
-            with Member(servers, group, "c1", [written], **options) as first:
-                at_rest(first)
-                with Member(servers, group, "c2", [written], **options) as second:
-                    at_rest(first, second)
-                    with Member(servers, group, "c3", [written], **options) as third:
-                        at_rest(first, second, third)
-                    at_rest(first, second)
-                at_rest(first)
-            eventually(lambda: listener.current_partitions(group) == {})
-            for diff in listener.rounds(group):
-                check_diff_algebra(diff)
-
-
-def ready(collecting: CollectorProcess) -> bool:
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient({"bootstrap.servers": collecting.settings.kafka.bootstrap_servers})
-    return collecting.settings.topics.membership in admin.list_topics(timeout=TIMEOUT_SECONDS).topics
+    with monitored_group(settings, group) as ((_, listener), at_rest):
+        with Member(servers, group, "c1", [written], **options) as first:
+            at_rest(first)
+            with Member(servers, group, "c2", [written], **options) as second:
+                at_rest(first, second)
+                with Member(servers, group, "c3", [written], **options) as third:
+                    at_rest(first, second, third)
+                at_rest(first, second)
+            at_rest(first)
+        eventually(lambda: listener.current_partitions(group) == {})
+        for diff in listener.rounds(group):
+            check_diff_algebra(diff)

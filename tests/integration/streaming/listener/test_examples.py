@@ -10,7 +10,6 @@ import pytest
 
 from streaming.kafka.jars import fetch, java, kafka_coordinates
 from streaming.kafka.runtime import DEFAULT_VERSION
-from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
 from tests.support.kafka import Kafka, eventually, unique_name
 from tests.support.live_stream import LiveStream
@@ -46,7 +45,6 @@ def command(name: str, folder: Path) -> list[str]:
 def test_consumer_is_reported_until_it_leaves(broker: Kafka, written: str, name: str, tmp_path: Path) -> None:
     servers, group = broker.bootstrap_servers, unique_name("example")
     settings = load(bootstrap_servers=servers)
-    ensure_topics(settings)
     with LiveStream(settings) as listener:
         with program(*command(name, tmp_path), servers, servers, group, written):
             eventually(

@@ -6,7 +6,6 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from msgspec import UNSET
@@ -16,6 +15,7 @@ from tests.integration.streaming.collect.collector_process import CollectorProce
 from tests.support.background import run_in_background
 from tests.support.histories import diffs, play
 from tests.support.kafka import Kafka, unique_name
+from tests.support.topics import create_topic
 from tests.support.wait import eventually
 
 pytestmark = [pytest.mark.broker]
@@ -66,9 +66,7 @@ def run_consumer(servers: str, group: str, name: str, assignor: type[RangePartit
 
 def last(broker: Kafka, assignor: type[RangePartitionAssignor]) -> Diff:
     """Return the diff of the round in which the group has two members and its leader uses this assignor."""
-    group = unique_name(f"led-{assignor.name}")
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(group, PARTITIONS, 1)])[group].result(30)
+    group = create_topic(broker.bootstrap_servers, unique_name(f"led-{assignor.name}"), PARTITIONS)
 
     def last_diff() -> Diff | None:
         rounds = diffs(play(collector.events(group))[1])

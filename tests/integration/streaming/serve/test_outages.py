@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
 
 from streaming.kafka.broker import EmbeddedBroker
 from tests.integration.streaming.serve.test_serve import ids, made
 from tests.support.kafka import PROPERTIES, eventually, unique_name
 from tests.support.serving import Follower, Publisher, ServeProcess
+from tests.support.topics import delete_topic, grow_topic
 
 pytestmark = pytest.mark.broker
 
@@ -40,15 +40,9 @@ def stale(serve: ServeProcess, kind: str) -> bool:
     return readiness_document(serve).get("stale", {}).get("kind") == kind
 
 
-def delete(serve: ServeProcess, *topics: str) -> None:
-    admin = AdminClient({"bootstrap.servers": serve.settings.kafka.bootstrap_servers})
-    for deleted in admin.delete_topics(list(topics)).values():
-        deleted.result(20)
-    eventually(lambda: not set(topics) & set(admin.list_topics(timeout=10).topics))
-
-
-def both(serve: ServeProcess) -> tuple[str, str]:
-    return serve.settings.topics.diffs, serve.settings.topics.assignments
+def delete_topics(serve: ServeProcess) -> None:
+    for topic in (serve.settings.topics.diffs, serve.settings.topics.assignments):
+        delete_topic(serve.settings.kafka.bootstrap_servers, topic)
 
 
 def test_recreated_topics_are_read_from_their_start(serve: ServeProcess) -> None:
@@ -56,7 +50,7 @@ def test_recreated_topics_are_read_from_their_start(serve: ServeProcess) -> None
     serve.start_with_diffs(before)
     follower = Follower(serve.port)
     eventually(lambda: len(serve.ids()) == 20)
-    delete(serve, *both(serve))
+    delete_topics(serve)
     eventually(lambda: stale(serve, "topic-missing"), timeout=15)
     later = made(2, 30)[20:]  # more records than before, so that the old offsets exist
     Publisher(serve).put(later)
@@ -74,7 +68,7 @@ def test_broker_outage_is_reported_and_missed_diffs_follow(serve: ServeProcess, 
     eventually(lambda: stale(serve, "kafka-unreachable"), timeout=15)
     assert abs(readiness_document(serve)["stale"]["since"] / 1000 - away) < 10
     own_broker.restart()
-    delete(serve, *both(serve))
+    delete_topics(serve)
     later = made(2, 30)[20:]
     Publisher(serve).put(later)
     eventually(lambda: sorted(serve.ids()) == ids([*before, *later]), timeout=60)
@@ -96,10 +90,8 @@ def test_partitions_that_are_added_are_read(serve: ServeProcess) -> None:
     publisher = Publisher(serve)
     publisher.put(made(2, 3))
     serve.start().await_status("/ready", 200)
-    admin = AdminClient({"bootstrap.servers": serve.settings.kafka.bootstrap_servers})
-    count = len(admin.list_topics(timeout=10).topics[publisher.topic].partitions)
-    admin.create_partitions([NewPartitions(publisher.topic, count + 3)])[publisher.topic].result(20)
-    eventually(lambda: len(admin.list_topics(timeout=10).topics[publisher.topic].partitions) == count + 3)
+    partitions = serve.settings.topics.partitions
+    grow_topic(serve.settings.kafka.bootstrap_servers, publisher.topic, partitions + 3)
     wanted = made(40, 2)
     Publisher(serve).put(wanted)
     eventually(lambda: {*ids(wanted)} <= {*serve.ids()})
@@ -113,7 +105,7 @@ def test_second_server_on_a_history_is_rejected_in_one_line(serve: ServeProcess,
         second_server.start(wait=False)
         assert second_server.process is not None
         assert second_server.process.wait(30) == 3
-    lines = [line for line in second_server.log.read_text().splitlines() if line.startswith("error:")]
+    lines = [line for line in second_server.output().splitlines() if line.startswith("error:")]
     assert len(lines) == 1
     assert "another `serve` uses it" in lines[0]
     assert len(serve.ids()) == 3
@@ -124,8 +116,7 @@ def test_file_of_another_program_is_kept_and_serve_exits_2(serve: ServeProcess, 
     notes = tmp_path / "history.sqlite"
     notes.write_text("my notes\n")
     serve.start(wait=False)
-    assert serve.process is not None
-    assert serve.process.wait(30) == 2
+    assert serve.ended(30) == 2
     assert notes.read_text() == "my notes\n"
     assert {path.name for path in tmp_path.iterdir()} == {"history.sqlite", "serve.log"}
 
@@ -134,12 +125,11 @@ def test_removed_history_exits_3_and_is_rebuilt(serve: ServeProcess, tmp_path: P
     wanted = made(2, 10)
     serve.start_with_diffs(wanted)
     (tmp_path / "history.sqlite").unlink()
-    assert serve.process is not None
-    assert serve.process.wait(20) == 3
-    assert "was removed or replaced while in use" in serve.log.read_text()
+    assert serve.ended(20) == 3
+    assert "was removed or replaced while in use" in serve.output()
     serve.start().await_status("/ready", 200)
     assert sorted(serve.ids()) == ids(wanted)
-    assert "Traceback" not in serve.log.read_text().rsplit("serving", 1)[1]
+    assert "Traceback" not in serve.output().rsplit("serving", 1)[1]
 
 
 def test_lock_of_another_program_is_reported_and_awaited(serve: ServeProcess, tmp_path: Path) -> None:
@@ -158,15 +148,10 @@ def test_lock_of_another_program_is_reported_and_awaited(serve: ServeProcess, tm
     serve.await_status("/ready", 200)
 
 
-def test_serve_exits_3_for_another_cluster_at_the_same_address(tmp_path: Path) -> None:
-    with EmbeddedBroker(properties=PROPERTIES) as first:
-        port = first.port
-        with ServeProcess(first.bootstrap_servers, "", tmp_path) as serve:
-            wanted = made(1, 3)
-            serve.start_with_diffs(wanted)
-            first.kill()
-            eventually(lambda: stale(serve, "kafka-unreachable"), timeout=15)
-            with EmbeddedBroker(port=port, properties=PROPERTIES):
-                assert serve.process is not None
-                assert serve.process.wait(60) == 3
-            assert "another cluster answers now" in serve.log.read_text()
+def test_serve_exits_3_for_another_cluster_at_the_same_address(serve: ServeProcess, own_broker: EmbeddedBroker) -> None:
+    serve.start_with_diffs(made(1, 3))
+    own_broker.kill()  # this is the last test that uses the broker
+    eventually(lambda: stale(serve, "kafka-unreachable"), timeout=15)
+    with EmbeddedBroker(port=own_broker.port, properties=PROPERTIES):
+        assert serve.ended(60) == 3
+    assert "another cluster answers now" in serve.output()

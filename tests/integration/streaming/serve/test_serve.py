@@ -12,6 +12,7 @@ from tests.support.feed import diff_id
 from tests.support.histories import Group
 from tests.support.kafka import Kafka, eventually, unique_name
 from tests.support.serving import Follower, Publisher, ServeProcess
+from tests.support.topics import delete_topic
 
 pytestmark = pytest.mark.broker
 
@@ -82,16 +83,12 @@ def test_serve_waits_for_missing_topics(serve: ServeProcess) -> None:
 
 
 def test_recreated_topic_is_read_from_its_start(serve: ServeProcess) -> None:
-    from confluent_kafka.admin import AdminClient
-
     publisher = Publisher(serve)
     publisher.put(made(2, 10))
     serve.start().await_status("/ready", 200)
     eventually(lambda: len(serve.ids()) == 20)
     assert serve.stop() == 0
-    admin = AdminClient({"bootstrap.servers": serve.settings.kafka.bootstrap_servers})
-    admin.delete_topics([publisher.topic])[publisher.topic].result(20)
-    eventually(lambda: publisher.topic not in admin.list_topics(timeout=10).topics)
+    delete_topic(serve.settings.kafka.bootstrap_servers, publisher.topic)
     later = made(2, 30)  # more records than before, so that the old offsets exist
     serve.start_with_diffs(later)
     eventually(lambda: sorted(serve.ids()) == ids(later))

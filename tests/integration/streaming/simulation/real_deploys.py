@@ -11,7 +11,6 @@ from time import monotonic, sleep
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.records.events import Event, PartitionsChanged, TopicMetadata
 from streaming.simulation import forecast
@@ -22,6 +21,7 @@ from tests.integration.streaming.protocols.java_members import JavaMembers, Memb
 from tests.integration.streaming.protocols.real_log import Log, topic_ids
 from tests.support.kafka import PROPERTIES, Kafka, unique_name
 from tests.support.members import Share
+from tests.support.topics import create_topic
 from tests.support.wait import eventually
 
 PARTITIONS = 12
@@ -94,9 +94,8 @@ class Outcome:
 
 def play(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> list[tuple[Outcome, Outcome]]:
     """Run all rolling restarts at the same time; return the forecast and the measured outcome of each."""
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    for future in admin.create_topics([NewTopic(restart.group, PARTITIONS, 1) for restart in restarts]).values():
-        future.result(30)
+    for restart in restarts:
+        create_topic(kafka.bootstrap_servers, restart.group, PARTITIONS)
     ids = topic_ids(kafka, [restart.group for restart in restarts])
     for restart in restarts:
         for name in restart.names:

@@ -4,7 +4,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,17 +13,9 @@ from tests.support.command import run
 from tests.support.histories import log_by_partition
 from tests.support.kafka import Kafka
 from tests.support.recorded import membership_log
-from tests.support.stream_job import Job, expected, newest_records_by_key, problems, remove_repeats
+from tests.support.stream_job import Job, expected, newest_records_by_key, problems
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
-
-
-def truncate_file(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-
-
-def flip_bits(file: Path) -> None:
-    file.write_bytes(bytes(byte ^ 0x5A for byte in file.read_bytes()))
 
 
 LOG = log_by_partition(membership_log(200, 11, seed=3), 4)
@@ -128,39 +119,15 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-@pytest.mark.parametrize("damage", [truncate_file, pytest.param(flip_bits, marks=pytest.mark.full)])
-def test_damaged_state_delta_is_reported_in_one_line(done: Job, tmp_path: Path, damage: Callable[[Path], None]) -> None:
+def test_damaged_state_delta_is_reported_in_one_line(done: Job, tmp_path: Path) -> None:
+    """In ``tests/faults`` the other files of the checkpoint are lost or damaged."""
     checkpoint = of(done, tmp_path)
     delta_file = checkpoint / "state/0/1/1.delta"
-    damage(delta_file)
+    delta_file.write_bytes(delta_file.read_bytes()[: delta_file.stat().st_size // 2])
     ended = done.start("--available-now", "--buckets", "4")
     assert_damage_reported(ended.returncode, ended.stderr, checkpoint)
     state_without_spark = shown(checkpoint)
     assert_damage_reported(state_without_spark.returncode, state_without_spark.stderr, checkpoint)
-
-
-#: Files that Spark creates again when they are lost; the job then continues with the same diffs.
-RECREATABLE_FILES = {"commits", "sources/0/0", "metadata", "state/0/0/_metadata/schema", "state/0/_metadata/metadata"}
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("damage", [Path.unlink, flip_bits])
-@pytest.mark.parametrize("file", ["offsets", "state/0/0/*.delta", *sorted(RECREATABLE_FILES)])
-def test_lost_or_damaged_file_is_reported_or_created_again(
-    done: Job, tmp_path: Path, file: str, damage: Callable[[Path], object]
-) -> None:
-    checkpoint = of(done, tmp_path)
-    files = sorted(checkpoint.glob(f"{file}/[0-9]*" if file in ("offsets", "commits") else file))
-    damage(files[-1])
-    ended = done.start("--available-now", "--buckets", "4")
-    wanted = expected(done, LOG)[done.settings.topics.diffs]
-    if ended.returncode == 0 and (damage is Path.unlink or file not in ("offsets", "state/0/0/*.delta")):
-        assert remove_repeats(done.rows(done.settings.topics.diffs)) == wanted
-        return
-    (line,) = problems(ended.stderr)
-    assert ended.returncode == 3
-    assert line.startswith(f"error: --checkpoint {checkpoint}: "), line
-    assert "Restore the folder from a copy; or move it away" in line, line
 
 
 def test_a_resized_checkpoint_gives_the_same_diffs(done: Job, tmp_path: Path) -> None:

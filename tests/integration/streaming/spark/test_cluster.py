@@ -55,10 +55,8 @@ def test_cluster_mode_writes_the_same_bytes_as_local_mode(
     broker: Kafka, commands: Path, cluster: Cluster, tmp_path: Path
 ) -> None:
     log = log_by_partition(membership_log(EVENT_COUNT, GROUPS, seed=31), 4)
-    cluster_job, local_job = (
-        start_cluster_job(broker, commands, cluster, tmp_path / "remote"),
-        Job(broker, tmp_path / "local"),
-    )
+    cluster_job = start_cluster_job(broker, commands, cluster, tmp_path / "remote")
+    local_job = Job(broker, tmp_path / "local")
     for job in (cluster_job, local_job):
         job.feed(log)
         job.drain("--max-offsets-per-trigger", str(EVENT_COUNT // 7))

@@ -1,7 +1,5 @@
-"""The Spark job on a real broker writes the same diffs as the pure functions, despite kills and restarts."""
+"""The Spark job on a real broker writes the same diffs as the pure functions."""
 
-import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -9,7 +7,7 @@ import pytest
 from streaming.records.codec import encode_event
 from streaming.records.events import Annotation, Event
 from tests.support.histories import Topic, log_by_partition
-from tests.support.kafka import Kafka, eventually
+from tests.support.kafka import Kafka
 from tests.support.recorded import membership_log
 from tests.support.stream_job import Job, expected, newest_records_by_key
 
@@ -22,6 +20,7 @@ def log_with_unusable_records(log: Topic) -> Topic:
     log[1].insert(1, (b"g", b"{}", [("ce_type", b"made.up"), ("ce_id", b"1"), ("ce_source", b"s")]))
     log[2].append((b"g", b"{}", []))
     log[2].append((b"g", b"{}", [("ce_type", b"group.changed"), ("ce_id", b"2"), ("ce_source", b"s")]))
+    log[3].insert(5, (b"g", None, [("ü", b"\xff"), ("ce_id", b"")]))
     log[3].append((None, b"\x00\xff", [("only", None)]))
     return log
 
@@ -43,7 +42,7 @@ def test_the_same_log_gives_the_same_bytes_in_any_batches(broker: Kafka, tmp_pat
     assert job.rows(topics.incidents)[mark] == wanted[topics.incidents][mark]
     # Unusable records of one key from several partitions have no order among themselves.
     letters = job.rows(topics.dead_letters)
-    assert sorted(letters[b"g"]) == sorted(wanted[topics.dead_letters][b"g"])
+    assert sorted(letters[b"g"], key=repr) == sorted(wanted[topics.dead_letters][b"g"], key=repr)
     ((value, headers),) = letters[None]
     assert value == b"\x00\xff"
     assert headers[0] == ("only", None)
@@ -51,16 +50,3 @@ def test_the_same_log_gives_the_same_bytes_in_any_batches(broker: Kafka, tmp_pat
     place = dict(headers)["dlt_topic"], dict(headers)["dlt_partition"], dict(headers)["dlt_offset"]
     last = str(len(log[3]) - 1).encode()
     assert place == (topics.membership.encode(), b"3", last)
-
-
-@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.full), signal.SIGINT])
-def test_signal_ends_the_job_without_error_output(broker: Kafka, tmp_path: Path, number: int) -> None:
-    job = Job(broker, tmp_path)
-    job.feed(log_by_partition(membership_log(50, 9), 4))
-    with job.running() as child:
-        eventually(lambda: job.count(job.settings.topics.diffs) > 0, timeout=300, every=0.5)
-        os.killpg(child.pid, number)  # as Ctrl-C in a terminal does: the whole foreground group
-        _, errors = child.communicate(timeout=60)
-    assert child.returncode == 0
-    assert "\tat " not in errors
-    assert "Exception" not in errors

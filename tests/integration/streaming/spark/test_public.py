@@ -1,6 +1,7 @@
 """The query on PySpark writes the same bytes as the pure functions.
 
-The test reads files and needs no broker, so it runs with every PySpark release (``make test-spark``).
+The test reads files and needs no broker, so it runs with every PySpark release (``make test-spark``). In ``make test``,
+``test_job.py`` and ``test_determinism.py`` compare the same query over Kafka.
 """
 
 import pickle
@@ -12,13 +13,14 @@ import pytest
 
 from streaming.spark import checkpoint
 from tests.support.command import command
+from tests.support.disks import folder_bytes
 from tests.support.file_stream import WrittenRecords
 from tests.support.histories import Topic, log_by_partition
 from tests.support.pure_stream import SINKS, by_key
 from tests.support.pure_stream import run as pure
 from tests.support.recorded import membership_log
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 
 def log_with_unusable_records() -> Topic:
@@ -59,10 +61,5 @@ def test_query_writes_the_same_bytes_as_the_pure_functions(tmp_path: Path) -> No
             wanted[topic, key].sort(key=repr)
     assert written == wanted
     assert diffs == sum(len(rows) for (topic, _), rows in wanted.items() if topic == SINKS.diffs)
-    assert checkpoint_bytes(tmp_path / "played/checkpoint") <= 20 * checkpoint.state_bytes(
-        tmp_path / "played/checkpoint"
-    )
-
-
-def checkpoint_bytes(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    folder = tmp_path / "played/checkpoint"
+    assert folder_bytes(folder) <= 20 * checkpoint.state_bytes(folder)

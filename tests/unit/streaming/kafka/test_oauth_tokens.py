@@ -13,7 +13,7 @@ from tests.support.pem import certificate, signed_certificate
 
 def test_oauth_token_is_fetched_over_verified_tls(tmp_path: Path) -> None:
     authority, other_authority = certificate(tmp_path, "authority"), certificate(tmp_path, "other")
-    served = signed_certificate(tmp_path, "endpoint", "authority")
+    served = signed_certificate(tmp_path, "endpoint")
     keystore = tmp_path / "keystore.pem"
     keystore.write_text(served.with_suffix(".key").read_text() + served.read_text())
     phrase = "s:e c/ret+%"

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 from msgspec import UNSET
 
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
@@ -19,6 +18,7 @@ from tests.integration.streaming.collect.collector_process import CollectorProce
 from tests.integration.streaming.collect.kinds.applications import ConnectWorker, StreamsApplication
 from tests.support.histories import assignments, diffs, partitions_after, play
 from tests.support.kafka import LONG_BROKER_SESSION, PROPERTIES, eventually, read, unique_name
+from tests.support.topics import create_topic
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
@@ -63,9 +63,7 @@ def write_records(broker: EmbeddedBroker, file: Path) -> None:
 @pytest.fixture
 def topic(cluster: EmbeddedBroker) -> str:
     """Return a topic of four partitions, each with records."""
-    name = unique_name("kinds")
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    admin.create_topics([NewTopic(name, 4, 1)])[name].result()
+    name = create_topic(cluster.bootstrap_servers, unique_name("kinds"), 4)
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     for number in range(400):
         producer.produce(name, key=str(number), value=b"v", partition=number % 4)
