@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -16,9 +17,17 @@ def command(*arguments: str, module: str = "streaming") -> list[str]:
     return [sys.executable, "-m", module, *arguments]
 
 
-def run(*arguments: str, stdin: str = "", timeout: float = TIMEOUT_SECONDS) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end; return the completed process with UTF-8 output and unchanged line ends."""
-    done = subprocess.run(command(*arguments), input=stdin.encode(), capture_output=True, check=False, timeout=timeout)
+def run(
+    *arguments: str, stdin: str = "", timeout: float = TIMEOUT_SECONDS, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end; return the completed process with UTF-8 output and unchanged line ends.
+
+    ``environment``: additional variables.
+    """
+    variables = {**os.environ, **(environment or {})}
+    done = subprocess.run(
+        command(*arguments), input=stdin.encode(), capture_output=True, check=False, timeout=timeout, env=variables
+    )
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

@@ -31,6 +31,7 @@ from tests.acceptance.situations.member_kind import MemberKind
 from tests.acceptance.situations.operations import pods
 from tests.acceptance.situations.real_group import RealGroup
 from tests.acceptance.situations.stage import LOG, SituationStage, stage
+from tests.integration.streaming.protocols.java_members import java_config
 from tests.support.command import run
 from tests.support.live_stream import LiveStream
 from tests.support.members import Member
@@ -53,7 +54,6 @@ _DEFAULTS: Final = PROPERTIES | {
     "group.streams.session.timeout.ms": "45000",
     "group.streams.heartbeat.interval.ms": "5000",
 }
-_JAVA: Final = "org.apache.kafka.clients.consumer."
 #: The group of the sink connector's tasks, which Connect runs.
 _SINK: Final = "connect-one"
 _log = logging.getLogger(__name__)
@@ -68,17 +68,12 @@ class UsualKind(MemberKind):
 
     def java_config(self, servers: str, group_id: str, name: str) -> dict[str, Any]:
         """Return the configuration of a Java consumer."""
-        config = {"bootstrap.servers": servers, "group.id": group_id, "auto.offset.reset": "earliest"}
         # Processes of their own have this client id by default; in one JVM, Java would count further.
-        config["client.id"] = f"consumer-{group_id}-1" if self.protocol == "default" else name
-        if self.static:
-            config["group.instance.id"] = name
-        if self.protocol == "consumer":
-            return config | {"group.protocol": "consumer"}
-        names = {"eager": "RangeAssignor", "cooperative": "CooperativeStickyAssignor", "sticky": "StickyAssignor"}
-        if self.protocol == "default":
-            return config
-        return config | {"partition.assignment.strategy": _JAVA + names[self.protocol]}
+        client_id = f"consumer-{group_id}-1" if self.protocol == "default" else name
+        assignors = {"eager": ["range"], "cooperative": ["cooperative-sticky"], "sticky": ["sticky"]}
+        settings = {"group_protocol": "consumer"} if self.protocol == "consumer" else {}
+        names = assignors.get(self.protocol, [])
+        return java_config(servers, group_id, client_id, names, instance_id=name if self.static else None, **settings)
 
 
 class UsualGroup(RealGroup):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 
 from confluent_kafka import Producer
 
-from tests.integration.streaming.protocols.java_members import JavaMembers
+from tests.integration.streaming.protocols.java_members import JavaMembers, java_config
 from tests.support.background import produce_in_background
 from tests.support.command import command
 from tests.support.kafka import unique_name
@@ -30,8 +30,6 @@ COMMIT_MS = 500
 #: A group is settled after this many ms without a change; the next change begins a new episode.
 QUIET_TIME_MS = 3000
 CHANGES = ("join", "kill", "recreate", "join", "leave", "restart")
-_JAVA = "org.apache.kafka.clients.consumer."
-
 
 #: A topic and a partition number.
 Place = tuple[str, int]
@@ -137,28 +135,24 @@ class JavaGroup(Members):
 
     def __init__(self, protocol: str, servers: str, topic: str, folder: Path, **options: Any) -> None:
         super().__init__(unique_name(f"java-{protocol}"), folder)
-        self._topic, self._is_static = topic, protocol == "static"
-        self._config: dict[str, Any] = {
-            "bootstrap.servers": servers,
-            "group.id": self.group,
-            "auto.offset.reset": "latest",
-            "auto.commit.interval.ms": COMMIT_MS,
-            **options,
-        }
+        self._topic, self._servers, self._is_static = topic, servers, protocol == "static"
+        self._settings = {"auto.offset.reset": "latest", "auto.commit.interval.ms": COMMIT_MS, **options}
+        self._assignors = ["cooperative-sticky" if protocol == "cooperative" else "range"]
         if protocol == "consumer":
-            self._config["group.protocol"] = "consumer"
+            self._settings["group.protocol"], self._assignors = "consumer", []
         else:
-            assignor = "CooperativeStickyAssignor" if protocol == "cooperative" else "RangeAssignor"
-            self._config["partition.assignment.strategy"] = _JAVA + assignor
-            self._config |= {"session.timeout.ms": 4000, "heartbeat.interval.ms": 500}
+            self._settings |= {"session.timeout.ms": 4000, "heartbeat.interval.ms": 500}
         self._jvms: dict[str, JavaMembers] = {}
 
     def start(self, name: str) -> None:
         jvm = JavaMembers(lambda owned: self._set_partitions(name, owned.get(self._topic, [])))
         self._jvms[name] = jvm
         self._set_partitions(name, [])
-        client_ids = {"client.id": name, **({"group.instance.id": name} if self._is_static else {})}
-        jvm.start(name, self._config | client_ids, [self._topic], marks=self._file(name))
+        instance_id = name if self._is_static else None
+        config = java_config(
+            self._servers, self.group, name, self._assignors, instance_id=instance_id, **self._settings
+        )
+        jvm.start(name, config, [self._topic], marks=self._file(name))
 
     def leave(self, name: str) -> None:
         jvm = self._jvms.pop(name)

@@ -3,16 +3,12 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tests.integration.streaming.protocols.java_members import java_config
+
 #: Session timeout that a member on a busy machine does not exceed.
 SESSION_MS: Final = 6000
 #: max.poll.interval.ms of a member that is going to exceed it.
 POLL_MS: Final = 6000
-_JAVA: Final = "org.apache.kafka.clients.consumer."
-_ASSIGNORS: Final = {
-    "range": "RangeAssignor",
-    "roundrobin": "RoundRobinAssignor",
-    "cooperative-sticky": "CooperativeStickyAssignor",
-}
 
 
 @dataclass(frozen=True)
@@ -38,27 +34,19 @@ class MemberKind:
 
     def java_config(self, servers: str, group_id: str, name: str) -> dict[str, Any]:
         """Return the configuration of a Java consumer."""
-        config: dict[str, Any] = {
-            "bootstrap.servers": servers,
-            "group.id": group_id,
-            "client.id": name,
-            "allow.auto.create.topics": False,
-            "auto.offset.reset": "earliest",
-            "auto.commit.interval.ms": 500,
-            "metadata.max.age.ms": 500,
-            "max.poll.interval.ms": self.poll_ms,
-        }
-        if self.static:
-            config["group.instance.id"] = name
-        if self.protocol == "consumer":
-            return config | {
-                "group.protocol": "consumer",
-                "group.remote.assignor": self.assignors[0] if self.assignors else "uniform",
-            }
+        settings: dict[str, Any] = {"session_timeout_ms": self.session_ms, "heartbeat_interval_ms": self.heartbeat_ms}
         usual = "cooperative-sticky" if self.protocol == "cooperative" else "range"
-        assignors = [_JAVA + _ASSIGNORS[assignor] for assignor in self.assignors or (usual,)]
-        return config | {
-            "session.timeout.ms": self.session_ms,
-            "heartbeat.interval.ms": self.heartbeat_ms,
-            "partition.assignment.strategy": ",".join(assignors),
-        }
+        if self.protocol == "consumer":
+            settings, usual = {"group_protocol": "consumer"}, "uniform"
+        return java_config(
+            servers,
+            group_id,
+            name,
+            self.assignors or [usual],
+            instance_id=name if self.static else None,
+            allow_auto_create_topics=False,
+            auto_commit_interval_ms=500,
+            metadata_max_age_ms=500,
+            max_poll_interval_ms=self.poll_ms,
+            **settings,
+        )

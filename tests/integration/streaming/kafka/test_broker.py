@@ -2,7 +2,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -10,13 +9,12 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from streaming.kafka.broker import EmbeddedBroker
+from tests.support.command import command, run
 from tests.support.processes import alive
 from tests.support.topics import create_topic
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.broker
-
-COMMAND = [sys.executable, "-m", "streaming", "broker"]
 
 
 def topics(broker: EmbeddedBroker) -> set[str]:
@@ -47,7 +45,7 @@ def test_broker_leaves_no_process_and_no_files() -> None:
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.full)])
 def test_broker_command_exits_0(end: signal.Signals) -> None:
-    with subprocess.Popen(COMMAND, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command("broker"), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         first = process.stdout.readline()
         assert re.fullmatch(r"Kafka 4\.3\.1 at 127\.0\.0\.1:\d+, log .*\n", first)
@@ -59,7 +57,7 @@ def test_broker_command_exits_0(end: signal.Signals) -> None:
 
 
 def test_broker_ends_when_its_command_is_killed() -> None:
-    with subprocess.Popen([*COMMAND, "--json"], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command("broker", "--json"), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         first_line = process.stdout.readline()
         pid = int(re.search(r'"pid":(\d+)', first_line)[1])
@@ -76,8 +74,6 @@ def test_broker_ends_when_its_command_is_killed() -> None:
     ],
 )
 def test_invalid_usage_prints_one_line(arguments: list[str], status: int, message: str) -> None:
-    answer = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)
-
-    assert answer.returncode == status
+    answer = run("broker", *arguments)
+    assert (answer.returncode, answer.stderr.count("\n")) == (status, 1)
     assert message in answer.stderr
-    assert len(answer.stderr.splitlines()) == 1

@@ -1,9 +1,6 @@
 """The command ``dlt`` on a real broker: it lists dead letters with their reasons, and publishes records unchanged."""
 
 import json
-import subprocess
-import sys
-from collections.abc import Sequence
 
 import pytest
 from confluent_kafka import Producer
@@ -12,15 +9,11 @@ from streaming.kafka.topics import ensure_topics
 from streaming.records.dead_letters import dead_letter_headers
 from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
+from tests.support.command import run
 from tests.support.kafka import Kafka, unique_name
 from tests.support.stream_job import Job
 
 pytestmark = pytest.mark.broker
-
-
-def command(settings: Settings, *arguments: str) -> Sequence[str]:
-    cluster = ("--bootstrap-servers", settings.kafka.bootstrap_servers, "--topic-prefix", settings.topics.prefix)
-    return [sys.executable, "-m", "streaming", "dlt", *arguments, *cluster]
 
 
 def test_dead_letters_are_listed_and_resubmitted_unchanged(broker: Kafka) -> None:
@@ -35,7 +28,8 @@ def test_dead_letters_are_listed_and_resubmitted_unchanged(broker: Kafka) -> Non
     producer.produce(settings.topics.dead_letters, key=b"g", value=b"\xff{", headers=headers, partition=2)
     producer.flush()
 
-    listed = subprocess.run(command(settings, "list", "--json"), capture_output=True, text=True, check=True)
+    cluster = ("--bootstrap-servers", settings.kafka.bootstrap_servers, "--topic-prefix", settings.topics.prefix)
+    listed = run("dlt", "list", "--json", *cluster)
     assert [json.loads(line) for line in listed.stdout.splitlines()] == [
         {
             "partition": 2,
@@ -51,11 +45,11 @@ def test_dead_letters_are_listed_and_resubmitted_unchanged(broker: Kafka) -> Non
             "truncated": False,
         }
     ]
-    refused_command = subprocess.run(command(settings, "resubmit", "9:9"), capture_output=True, text=True, check=False)
+    refused_command = run("dlt", "resubmit", "9:9", *cluster)
     assert (refused_command.returncode, refused_command.stdout) == (2, "")
     assert refused_command.stderr.startswith("error: '9:9': no dead letter at this offset")
-    assert subprocess.run(command(settings, "resubmit"), capture_output=True, check=False).returncode == 2
-    sent = subprocess.run(command(settings, "resubmit", "2:0"), capture_output=True, text=True, check=True)
+    assert run("dlt", "resubmit", *cluster).returncode == 2
+    sent = run("dlt", "resubmit", "2:0", *cluster)
     assert sent.stdout == f"1 published to {settings.topics.membership}\n"
     job = Job.__new__(Job)
     job.settings = settings

@@ -1,12 +1,11 @@
 import json
-import subprocess
-import sys
 
 import pytest
 
 from streaming.kafka.metadata import request_identities
 from streaming.kafka.topics import describe_topics, ensure_ticks, ensure_topics
 from streaming.settings.config import Settings, load
+from tests.support.command import run
 from tests.support.kafka import Kafka, eventually, unique_name
 
 pytestmark = [pytest.mark.broker, pytest.mark.cluster]
@@ -43,16 +42,8 @@ def test_ticks_topic_is_created_once_and_not_changed(settings: Settings) -> None
 
 
 def test_topics_command_creates_topics_with_their_policies(settings: Settings) -> None:
-    command = [sys.executable, "-m", "streaming", "topics", "--json", "--create"]
-    command += ["--bootstrap-servers", settings.kafka.bootstrap_servers, "--topic-prefix", settings.topics.prefix]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True)
-
-    assert [json.loads(line)["cleanupPolicy"] for line in answer.stdout.splitlines()] == [
-        "delete",
-        "delete",
-        "compact",
-        "delete",
-        "compact,delete",
-        "compact,delete",
-        "compact",
-    ]
+    cluster = ("--bootstrap-servers", settings.kafka.bootstrap_servers, "--topic-prefix", settings.topics.prefix)
+    answer = run("topics", "--json", "--create", *cluster)
+    policies = [json.loads(line)["cleanupPolicy"] for line in answer.stdout.splitlines()]
+    wanted = "delete", "delete", "compact", "delete", "compact,delete", "compact,delete", "compact"
+    assert (answer.returncode, policies) == (0, [*wanted])

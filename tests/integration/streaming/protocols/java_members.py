@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from subprocess import DEVNULL
@@ -18,6 +18,45 @@ from tests.support.wait import eventually
 SIMPLE_LOGGER: Final = "org.slf4j:slf4j-simple:1.7.36"
 _LOGGING: Final = {"showDateTime": "true", "dateTimeFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"}
 _SOURCES = (Path(__file__).parent / "Puppets.java", JAVA / "common/Json.java")
+
+
+#: Java's assignors by Kafka's names.
+_ASSIGNORS: Final = {
+    "range": "RangeAssignor",
+    "roundrobin": "RoundRobinAssignor",
+    "sticky": "StickyAssignor",
+    "cooperative-sticky": "CooperativeStickyAssignor",
+}
+
+
+def java_config(
+    servers: str,
+    group_id: str,
+    name: str,
+    assignors: Sequence[str] = (),
+    *,
+    instance_id: str | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """Return the settings of a Java consumer with the client id ``name``.
+
+    ``assignors``: of the classic protocol, or one of KIP-848 if ``more`` has ``group_protocol="consumer"``; none: the
+    client's default. ``more``: further settings; ``_`` in a name stands for a dot.
+    """
+    config = {
+        "bootstrap.servers": servers,
+        "group.id": group_id,
+        "client.id": name,
+        "auto.offset.reset": "earliest",
+        **({} if instance_id is None else {"group.instance.id": instance_id}),
+        **{setting.replace("_", "."): value for setting, value in more.items()},
+    }
+    if not assignors:
+        return config
+    if "group.protocol" in config:
+        return config | {"group.remote.assignor": assignors[0]}
+    names = [f"org.apache.kafka.clients.consumer.{_ASSIGNORS[assignor]}" for assignor in assignors]
+    return config | {"partition.assignment.strategy": ",".join(names)}
 
 
 class MemberCallback(NamedTuple):

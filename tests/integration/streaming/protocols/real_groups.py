@@ -17,7 +17,7 @@ from streaming.protocols.vocabulary import Setup, TimingModel
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import parse_scenario as parse
 from streaming.simulation.scenario import Scenario, ScenarioEvent
-from tests.integration.streaming.protocols.java_members import JavaMembers
+from tests.integration.streaming.protocols.java_members import JavaMembers, java_config
 from tests.integration.streaming.protocols.real_log import Log, topic_ids
 from tests.support.kafka import Kafka, unique_name
 from tests.support.members import Member, Share
@@ -151,26 +151,21 @@ class BrokerScenario:
             )
 
     def _java_config(self, name: str) -> dict[str, Any]:
-        config: dict[str, Any] = {
-            "bootstrap.servers": self.kafka.bootstrap_servers,
-            "group.id": self.group_id,
-            "client.id": name,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": "false",
-            "metadata.max.age.ms": "300",
-            "max.poll.interval.ms": "60000",
-        }
-        if name in self.instances:
-            config["group.instance.id"] = self.instances[name]
+        settings: dict[str, Any] = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": 200}
+        assignor = "range" if self.group.assignor == "uniform" else self.group.assignor
         if self.group_protocols[name] == "consumer":
-            config |= {"group.protocol": "consumer", "group.remote.assignor": self.group.assignor}
-        else:
-            config |= {
-                "session.timeout.ms": SESSION_MS,
-                "heartbeat.interval.ms": 200,
-                "partition.assignment.strategy": _JAVA.get(self.group.assignor, _JAVA["range"]),
-            }
-        return config
+            settings, assignor = {"group_protocol": "consumer"}, self.group.assignor
+        return java_config(
+            self.kafka.bootstrap_servers,
+            self.group_id,
+            name,
+            [assignor],
+            instance_id=self.instances.get(name),
+            enable_auto_commit=False,
+            metadata_max_age_ms=300,
+            max_poll_interval_ms=60_000,
+            **settings,
+        )
 
     def _end(self, name: str, how: str, *, crash: bool) -> None:
         if name in self.python:
@@ -278,11 +273,3 @@ class BrokerScenario:
                 name: {topic: list(share[topic]) for topic in sorted(share)} for name, share in record.after.items()
             }
         return [(number, shares) for number, shares in sorted(rounds.items()) if shares]
-
-
-_JAVA = {
-    "range": "org.apache.kafka.clients.consumer.RangeAssignor",
-    "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
-    "sticky": "org.apache.kafka.clients.consumer.StickyAssignor",
-    "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
-}

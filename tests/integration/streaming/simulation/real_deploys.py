@@ -17,7 +17,7 @@ from streaming.simulation import forecast
 from streaming.simulation.changes import BEGIN_MS, Deploy, baseline_of, request_change, rolling_restart
 from streaming.simulation.live_group import MembershipLog
 from streaming.simulation.parse import parse_scenario
-from tests.integration.streaming.protocols.java_members import JavaMembers, MemberCallback
+from tests.integration.streaming.protocols.java_members import JavaMembers, MemberCallback, java_config
 from tests.integration.streaming.protocols.real_log import Log, topic_ids
 from tests.support.kafka import PROPERTIES, Kafka, unique_name
 from tests.support.members import Share
@@ -27,7 +27,6 @@ from tests.support.wait import eventually
 PARTITIONS = 12
 MEMBERS = 6
 SESSION_MS = 30_000
-_JAVA = "org.apache.kafka.clients.consumer."
 #: Seconds without new records after which a group counts as stable.
 _QUIET_SECONDS = 6
 
@@ -55,25 +54,16 @@ class Restart:
             self.names[: self.restarted_members], parallel=1, down_ms=self.down_ms, between_ms=self.between_ms
         )
 
-    def config(self, servers: str, name: str) -> dict[str, object]:
+    def config(self, servers: str, name: str) -> dict[str, Any]:
         """Return the consumer settings of a member."""
-        config: dict[str, object] = {
-            "bootstrap.servers": servers,
-            "group.id": self.group,
-            "client.id": name,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": "false",
-        }
+        settings: dict[str, Any] = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": self.heartbeat_ms}
+        assignor = "cooperative-sticky" if self.kind == "cooperative" else "range"
         if self.kind == "consumer":
-            return config | {"group.protocol": "consumer", "group.remote.assignor": "uniform"}
-        if self.kind == "static":
-            config["group.instance.id"] = name
-        assignor = "CooperativeStickyAssignor" if self.kind == "cooperative" else "RangeAssignor"
-        return config | {
-            "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": self.heartbeat_ms,
-            "partition.assignment.strategy": _JAVA + assignor,
-        }
+            settings, assignor = {"group_protocol": "consumer"}, "uniform"
+        instance_id = name if self.kind == "static" else None
+        return java_config(
+            servers, self.group, name, [assignor], instance_id=instance_id, enable_auto_commit=False, **settings
+        )
 
 
 @dataclass
