@@ -302,9 +302,7 @@ def _megabytes(count: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--groups", type=int, default=100_000)
-    parser.add_argument(
-        "--buckets", type=int, default=0, help="number of state buckets; 0: one bucket per thirty groups"
-    )
+    parser.add_argument("--buckets", type=int, default=0, help="number of state buckets; 0: one per thirty groups")
     parser.add_argument("--changing", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=80)
     parser.add_argument("--heap", type=int, default=3, help="size of the JVM's heap in GB")

@@ -289,9 +289,7 @@ def _wait_for_last_epoch(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--topics", type=int, default=_TOPIC_COUNT, help="number of topics that the single group consumes"
-    )
+    parser.add_argument("--topics", type=int, default=_TOPIC_COUNT, help="topics that the single group consumes")
     parser.add_argument(
         "--members", type=int, nargs="*", default=[1000, 3000, 10_000], help="numbers of members of the single group"
     )

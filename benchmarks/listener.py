@@ -103,9 +103,7 @@ def measure(client: str, servers: str, monitor_servers: dict[str, str], polls: i
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--polls", type=int, default=50_000, help="polls of each consumer in each round of the measurement"
-    )
+    parser.add_argument("--polls", type=int, default=50_000, help="polls of each consumer in each measured round")
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--child", nargs=4, metavar=("CLIENT", "VARIANT", "SERVERS", "MONITOR"))
     parser.add_argument("--no-document", action="store_true", help="print the table without writing docs/benchmarks.md")

@@ -71,9 +71,7 @@ def main() -> None:
     parser.add_argument("--loads", type=int, default=5)
     parser.add_argument("--partitions", type=int, default=200, help="partitions of the group that is zoomed")
     parser.add_argument("--points", type=int, default=5000, help="its rounds, and its samples of lag")
-    parser.add_argument(
-        "--seconds", type=float, default=10.0, help="seconds for which the timeline is zoomed in and out"
-    )
+    parser.add_argument("--seconds", type=float, default=10.0, help="seconds of zooming in and out")
     parser.add_argument("--zoom-only", action="store_true", help="measure the frames alone")
     parser.add_argument("--document", action="store_true", help="write the results to docs/benchmarks.md")
     options = parser.parse_args()

@@ -103,12 +103,8 @@ def measure_offsets(groups: int, seconds: float) -> tuple[str, ...]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--groups", type=int, nargs="+", default=[200, 2000])
-    parser.add_argument(
-        "--seconds", type=float, default=60.0, help="duration of the measurement for each number of groups"
-    )
-    parser.add_argument(
-        "--no-document", action="store_true", help="print the tables without writing docs/benchmarks.md"
-    )
+    parser.add_argument("--seconds", type=float, default=60.0, help="duration for each number of groups")
+    parser.add_argument("--no-document", action="store_true", help="only print the tables")
     options = parser.parse_args()
     rows = [measure_offsets(groups, options.seconds) for groups in options.groups]
     offsets = table(["classic groups at rest", "of a core", *(f"{name} a second" for name in _REQUESTS)], rows)

@@ -104,9 +104,7 @@ class MemorySource:
             self.arrived.clear()
         records = self.log[self.read : self.read + self.batch]
         self.read += len(records)
-        return [
-            record for record in records if record.offset >= self.positions.get((record.topic, record.partition), 0)
-        ]
+        return [row for row in records if row.offset >= self.positions.get((row.topic, row.partition), 0)]
 
     @property
     def caught_up(self) -> bool:

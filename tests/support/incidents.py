@@ -20,6 +20,4 @@ def incident(group_id: str, number: int = 1, *, closed_at: int | None = None, **
         "evidence": [],
         "story": f"{group_id} does not settle.",
     }
-    return Incident(
-        group_id=group_id, incident=number, opened_at=opened_at, closed_at=closed_at, **{**defaults, **fields}
-    )
+    return Incident(group_id=group_id, incident=number, opened_at=opened_at, closed_at=closed_at, **defaults | fields)

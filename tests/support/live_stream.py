@@ -156,9 +156,7 @@ class LiveStream:
 
     def shares(self, group: str) -> dict[str, Share]:
         """Return a group's current partitions by client id."""
-        return {
-            self.names.get(member_id, member_id): share for member_id, share in self.current_partitions(group).items()
-        }
+        return {self.names.get(member, member): share for member, share in self.current_partitions(group).items()}
 
     def ids(self, group: str) -> dict[str, str]:
         """Return the member ids of a group's current members by client id."""

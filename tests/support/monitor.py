@@ -88,9 +88,7 @@ class Monitor:
         status, ready = self.serve.ask("/ready")
         assert ready["ready"] is (status == 200)
         metrics = self.metrics()
-        causes = [
-            cause for (name, cause), is_set in metrics.items() if name == "rebalance_monitor_feed_stale" and is_set
-        ]
+        causes = [cause for (name, cause), value in metrics.items() if name == "rebalance_monitor_feed_stale" and value]
         caught_up = metrics["rebalance_monitor_feed_caught_up", ""] == 1
         statuses: dict[str, str | None] = {
             "ready": ready["stale"]["kind"] if "stale" in ready else None if ready["ready"] else "not ready",

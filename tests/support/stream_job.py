@@ -68,9 +68,7 @@ class Job:
 
     def feed(self, log: Topic) -> None:
         """Write the membership log's records to their partitions of the membership topic."""
-        self._write(
-            (key, value, headers, partition) for partition, rows in enumerate(log) for key, value, headers in rows
-        )
+        self._write((key, value, headers, number) for number, rows in enumerate(log) for key, value, headers in rows)
 
     def _write(self, rows: Iterable[tuple[bytes | None, bytes | None, Any, int]]) -> None:
         producer = Producer(

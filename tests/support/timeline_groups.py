@@ -195,9 +195,7 @@ class _CooperativeRebalance(_EagerRebalance):
         self.members = sorted([*(member for member in self.members if member not in gone), *(new_members or [])])
         wanted = {partition: member for member, share in super().shares().items() for partition in share}
         before = {partition: member for partition, member in self.owners.items() if member in self.members}
-        self.owners = {
-            partition: member for partition, member in wanted.items() if before.get(partition, member) == member
-        }
+        self.owners = {place: member for place, member in wanted.items() if before.get(place, member) == member}
         self._generation(ready, before)
         revoked = {partition: member for partition, member in before.items() if wanted[partition] != member}
         if not revoked:

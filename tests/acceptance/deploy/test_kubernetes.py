@@ -266,9 +266,7 @@ def test_chart_renders_valid_resources(helm: str, validate: Callable[..., str], 
         output(helm, "lint", "--strict", str(CHART_FOLDER), *options)
         rendered = tmp_path / values.name
         rendered.write_text(output(helm, "template", "monitor", str(CHART_FOLDER), *options))
-        configs = [
-            document.get("data", {}).get("monitor.toml") for document in yaml.safe_load_all(rendered.read_text())
-        ]
+        configs = [file.get("data", {}).get("monitor.toml") for file in yaml.safe_load_all(rendered.read_text())]
         (config,) = filter(None, configs)
         assert tomllib.loads(config) == defaults | yaml.safe_load(values.read_text()).get("settings", {})
     require_schemas(validate, tmp_path.iterdir())

@@ -41,9 +41,7 @@ def rows(costs: Iterable[ComparedCost]) -> str:
         *("width of its bounds", "closest possible"),
         *("upper bound / messages, steady partition", "upper bound − worst delay, steady partition"),
     )
-    return table(
-        header, [_table_row(name, summary(protocol_costs)) for name, protocol_costs in costs_by_protocol.items()]
-    )
+    return table(header, [_table_row(name, summary(costs)) for name, costs in costs_by_protocol.items()])
 
 
 def _table_row(name: str, numbers: Summary) -> list[str]:

@@ -266,9 +266,7 @@ class RealGroup:
             if group == self.group_id and callback.event == "assigned":
                 owned_at[rest.partition("/")[0]].append((callback.at, callback.owned))
         for process in self.processes:
-            owned_at[process.name] += [
-                (line["at"], line["owned"]) for line in process.lines if line["event"] == "assigned"
-            ]
+            owned_at[process.name] += [(row["at"], row["owned"]) for row in process.lines if row["event"] == "assigned"]
         return {
             name: distinct(share for _, share in sorted(shares, key=itemgetter(0))) for name, shares in owned_at.items()
         }

@@ -32,14 +32,12 @@ class MemoryConsumer:
         self.incremental_assign(places)
 
     def incremental_assign(self, places: Sequence[TopicPartition]) -> None:
-        for requested_partition in places:
-            topic = self._kafka.topics[requested_partition.topic]
-            log = topic.logs[requested_partition.partition]
+        for requested in places:
+            topic = self._kafka.topics[requested.topic]
+            log = topic.logs[requested.partition]
             named = {OFFSET_BEGINNING: log.begins, OFFSET_END: log.end}
-            place = (requested_partition.topic, requested_partition.partition)
-            self._next_offsets[place] = max(
-                named.get(requested_partition.offset, requested_partition.offset), log.begins
-            )
+            place = (requested.topic, requested.partition)
+            self._next_offsets[place] = max(named.get(requested.offset, requested.offset), log.begins)
             self._ids[place] = topic.id
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> SimpleNamespace:

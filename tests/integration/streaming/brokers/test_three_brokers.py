@@ -346,6 +346,4 @@ def test_events_flow_again_soon_after_new_leaders(
         for group in groups:
             generations = published(group)
             assert generations == sorted(set(generations)), "a generation is published twice, or out of order"
-            assert {generation for generation in records.written[group] if generation <= newest[group]} <= set(
-                generations
-            )
+            assert {number for number in records.written[group] if number <= newest[group]} <= set(generations)

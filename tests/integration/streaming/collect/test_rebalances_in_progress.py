@@ -112,10 +112,8 @@ class PythonMember:
     """A kafka-python consumer that polls only when :meth:`poll` is called, so that it can hang."""
 
     def __init__(self, servers: str, group: str, topic: str) -> None:
-        interval_ms = _REBALANCE_TIMEOUT_MS
-        self._consumer = KafkaConsumer(
-            topic, bootstrap_servers=servers, group_id=group, max_poll_interval_ms=interval_ms
-        )
+        settings = {"group_id": group, "max_poll_interval_ms": _REBALANCE_TIMEOUT_MS}
+        self._consumer = KafkaConsumer(topic, bootstrap_servers=servers, **settings)
 
     def member_id(self) -> str:
         eventually(self.poll)

@@ -132,9 +132,7 @@ def test_closed_episodes_are_exported_also_over_a_restart(broker: Kafka) -> None
 
     def put(*episodes: Episode) -> None:
         topic = settings.topics.episodes
-        write(
-            settings, *((topic, key(episode.group_id, episode.episode), encode(episode), "e") for episode in episodes)
-        )
+        write(settings, *((topic, key(item.group_id, item.episode), encode(item), "e") for item in episodes))
 
     with run_export(settings, receiver) as follower:
         number = 10

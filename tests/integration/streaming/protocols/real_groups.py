@@ -222,9 +222,7 @@ class BrokerScenario:
             if seen is None or seen.state != "Stable" or len(seen.members) != len(self.live):
                 return False
         now = self.log.newest
-        wanted = sorted(
-            (t, p) for t in {t for topics in self.live.values() for t in topics} for p in range(self.counts[t])
-        )
+        wanted = sorted((t, p) for t in set().union(*self.live.values()) for p in range(self.counts[t]))
         assigned = sorted((t, p) for share in now.values() for t, numbers in share.items() for p in numbers)
         return (
             sorted(now) == sorted(self.live)

@@ -29,9 +29,7 @@ def partitions(rng: random.Random) -> list[int]:
 
 
 def random_topics(rng: random.Random) -> list[dict[str, Any]]:
-    return [
-        {"topicId": topic_id, "partitions": partitions(rng)} for topic_id in rng.sample(TOPIC_IDS, rng.randrange(3))
-    ]
+    return [{"topicId": topic, "partitions": partitions(rng)} for topic in rng.sample(TOPIC_IDS, rng.randrange(3))]
 
 
 def tasks(rng: random.Random, *, epochs: bool = False) -> list[dict[str, Any]]:

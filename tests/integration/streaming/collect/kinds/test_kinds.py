@@ -84,18 +84,14 @@ class Group:
 
     def names(self, name: Callable[[Any], str | None]) -> dict[str, str | None]:
         """Return, for each member id that ever joined, the name that the function ``name`` gives to the member."""
-        return {
-            member.member_id: name(member) for view in self.collecting.views(self.group_id) for member in view.members
-        }
+        return {m.member_id: name(m) for view in self.collecting.views(self.group_id) for m in view.members}
 
     def owned(self, name: Callable[[Any], str | None]) -> dict[str | None, Holding]:
         rounds = self.diffs()
         if not rounds:
             return {}
         names, after = self.names(name), partitions_after(rounds[-1])
-        return {
-            names[member_id]: after[member_id] for member_id, member in rounds[-1].members.items() if member.present
-        }
+        return {names[name]: after[name] for name, member in rounds[-1].members.items() if member.present}
 
     def standby(self, name: Callable[[Any], str | None]) -> dict[str | None, Holding]:
         """Return each member's standby tasks in the latest assignment."""
