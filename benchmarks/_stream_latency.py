@@ -144,9 +144,7 @@ def checkpoint_growth(bench: "StreamBench", spark: Any) -> list[tuple[int, int]]
 
 def latency_table(latencies: dict[str, LatencyRuns]) -> str:
     """Return the Markdown table of latencies, from all runs except the first one."""
-    after_first_run = {
-        name: [ms for run_number in waits.runs[1:] for ms in run_number] for name, waits in latencies.items()
-    }
+    after_first_run = {name: [ms for run in waits.runs[1:] for ms in run] for name, waits in latencies.items()}
     base = statistics.median(after_first_run["(d) JVM aggregation"])
     rows = []
     for name, waits in latencies.items():

@@ -293,9 +293,7 @@ def main() -> None:
     parser.add_argument(
         "--members", type=int, nargs="*", default=[1000, 3000, 10_000], help="numbers of members of the single group"
     )
-    parser.add_argument(
-        "--groups", type=int, nargs="*", default=[1000, 10_000], help="numbers of groups that restart at once"
-    )
+    parser.add_argument("--groups", type=int, nargs="*", default=[1000, 10_000], help="groups that restart at once")
     parser.add_argument("--only", choices=["group", "rolling"])
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument(

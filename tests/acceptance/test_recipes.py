@@ -61,7 +61,7 @@ def written(own_broker: EmbeddedBroker) -> dict[str, int]:
 
 def run(command: list[str], **environment: str) -> list[str]:
     answer = subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=240
+        command, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=240
     )
     assert answer.returncode == 0, answer.stdout + answer.stderr
     return answer.stdout.splitlines()
@@ -99,14 +99,7 @@ def test_java_recipe_reads_all_the_diffs(own_broker: EmbeddedBroker, written: di
     path = tmp_path / "Diffs.java"
     path.write_text(program("java", "class Diffs"))
     jars = ":".join(map(str, fetch(kafka_coordinates(DEFAULT_VERSION))))
-    command = [
-        "java",
-        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-        "-cp",
-        jars,
-        str(path),
-        own_broker.bootstrap_servers,
-    ]
+    command = ["java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", jars, str(path)]
     with subprocess.Popen([*command, own_broker.bootstrap_servers], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         moved = dict.fromkeys(written, 0)

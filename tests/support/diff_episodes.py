@@ -64,9 +64,7 @@ class GroupReader:
         previous = {renamed.get(member_id, member_id): member for member_id, member in past.items()}
         unlisted_members: dict[str, MemberDiff] = {}
         if diff.unchanged is not UNSET:
-            unlisted_members = {
-                member_id: member for member_id, member in previous.items() if member_id not in diff.members
-            }
+            unlisted_members = {name: member for name, member in previous.items() if name not in diff.members}
         current = unlisted_members | listed
         joined = [member_id for member_id in listed if member_id not in previous]
         if first and diff.unchanged is not UNSET:  # the group existed before, and most of its members are unknown
@@ -107,9 +105,7 @@ class GroupReader:
 
     def apply_bounce(self, note: BounceNote) -> BounceNote:
         """Give the group's static members the new member ids of the note, and return the note."""
-        self._members = {
-            note.renamed.get(member_id, member_id): member for member_id, member in (self._members or {}).items()
-        }
+        self._members = {note.renamed.get(name, name): member for name, member in (self._members or {}).items()}
         self._last_owners = _renamed(self._last_owners, note.renamed)
         return note
 
@@ -129,18 +125,13 @@ def _rejoined_ids(past: Mapping[str, MemberDiff], diff: Diff, listed: Mapping[st
 
 
 def _partitions_after(member: MemberDiff) -> Holding:
-    return {
-        topic: [*member.kept.get(topic, ()), *member.assigned.get(topic, ())]
-        for topic in {**member.kept, **member.assigned}
-    }
+    return {t: [*member.kept.get(t, ()), *member.assigned.get(t, ())] for t in {**member.kept, **member.assigned}}
 
 
 def _renamed(free: LastOwners, renamed: Mapping[str, str]) -> LastOwners:
     if not renamed:
         return free
-    return {
-        topic: {number: renamed.get(owner, owner) for number, owner in owners.items()} for topic, owners in free.items()
-    }
+    return {topic: {p: renamed.get(owner, owner) for p, owner in owners.items()} for topic, owners in free.items()}
 
 
 def _owners_after(free: LastOwners, diff: Diff, present_members: Mapping[str, MemberDiff]) -> LastOwners:

@@ -77,11 +77,7 @@ class Monitor:
     def metrics(self) -> dict[tuple[str, str], float]:
         """Return the feed server's own metrics as ``(name, cause)`` → value."""
         families = text_string_to_metric_families(self.serve.get("/metrics")[1].decode())
-        return {
-            (sample.name, sample.labels.get("cause", "")): sample.value
-            for family in families
-            for sample in family.samples
-        }
+        return {(item.name, item.labels.get("cause", "")): item.value for family in families for item in family.samples}
 
     def statuses(self) -> dict[str, str | None]:
         """Return the problem that each interface shows (``/ready``, the metrics, an open page); None: no problem."""
@@ -171,10 +167,7 @@ class Monitor:
 
 def events(servers: str, topic: str) -> list[Event]:
     """Return the events of a membership topic by group, in log order."""
-    return [
-        decode_event(message.key(), message.value(), ce_attributes(message.headers()))
-        for message in read(servers, topic)
-    ]
+    return [decode_event(row.key(), row.value(), ce_attributes(row.headers())) for row in read(servers, topic)]
 
 
 def snapshots(servers: str, topic: str) -> list[Event]:

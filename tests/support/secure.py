@@ -161,10 +161,8 @@ def set_passwords(bootstrap_servers: str, passwords: Mapping[str, str]) -> None:
     """Set these SCRAM users' passwords; open connections keep working with the old ones."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-    credential_changes = [
-        UserScramCredentialUpsertion(user, info, password.encode()) for user, password in passwords.items()
-    ]
-    for future in admin.alter_user_scram_credentials(credential_changes).values():
+    changes = [UserScramCredentialUpsertion(user, info, password.encode()) for user, password in passwords.items()]
+    for future in admin.alter_user_scram_credentials(changes).values():
         future.result(TIMEOUT_SECONDS)
 
 

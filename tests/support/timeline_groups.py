@@ -151,7 +151,7 @@ class _EagerRebalance:
     def write(self, at: int) -> None:
         metadata = subscription([TOPIC])
         members = {
-            member: (metadata, assignment({TOPIC: share} if share else {})) for member, share in self.shares().items()
+            name: (metadata, assignment({TOPIC: share} if share else {})) for name, share in self.shares().items()
         }
         instances = {member: f"i-{member.partition('#')[0]}" for member in self.members}
         value = group_bytes(self.generation, members, protocol=self.assignor if members else None, instances=instances)

@@ -184,9 +184,7 @@ class DowntimeLine(NamedTuple):
 def line(group: str, evidence: str, rounds: int, downtimes: Sequence[ComparedDowntime]) -> DowntimeLine:
     """Return a line of the downtime comparison's table, for one group and one kind of evidence."""
     wrong_changes = {downtime.change for downtime in downtimes if not downtime.inside}
-    changes_beyond_any_bounds = {
-        downtime.change for downtime in downtimes if not downtime.within(max(RECORD_MS, downtime.pause))
-    }
+    changes_beyond_any_bounds = {item.change for item in downtimes if not item.within(max(RECORD_MS, item.pause))}
     stops = [downtime for downtime in downtimes if downtime.reported is not None]
     bounded_rounds = [stop for stop in stops if stop.width is not None]
     return DowntimeLine(

@@ -199,11 +199,7 @@ def _partition_costs(state: EpisodeState) -> dict[Place, tuple[Bounds, Bounds]]:
     if state.progress is None or state.outages is None:
         return costs
     past = state.progress.past
-    costs |= {
-        (topic, number): bounds
-        for topic, bounds_by_number in past.items()
-        for number, bounds in bounds_by_number.items()
-    }
+    costs |= {(topic, number): bounds for topic, numbers in past.items() for number, bounds in numbers.items()}
     for topic, number, outage in (*state.progress.unsettled, *state.outages.tracked()):
         if outage.rounds and outage.started_at is None:
             samples = state.progress.samples.get(topic, {}).get(number, ())

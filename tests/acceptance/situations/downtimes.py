@@ -52,9 +52,5 @@ class DowntimeSummary(NamedTuple):
     @classmethod
     def of(cls, compared_downtimes: Iterable[ComparedDowntime]) -> Self:
         compared = list(compared_downtimes)
-        ratios = [
-            downtime.reported.lower / downtime.measured
-            for downtime in compared
-            if downtime.reported and downtime.measured
-        ]
+        ratios = [item.reported.lower / item.measured for item in compared if item.reported and item.measured]
         return cls(sum(map(is_within_bounds, compared)), len(compared), median(ratios) if ratios else None)

@@ -167,30 +167,22 @@ class RealGroup:
         java, java_id = self.stage.java, self.java[name]
         before = len(java.callbacks)
         java.rejoin(java_id, reason)
-        eventually(
-            lambda: any(
-                callback.name == java_id and callback.event == "assigned" for callback in java.callbacks[before:]
-            )
-        )
+        eventually(lambda: any((call.name, call.event) == (java_id, "assigned") for call in java.callbacks[before:]))
         self.whole()
 
     def share(self, name: str) -> None:
         """Start another process with the same instance id; the coordinator then fences the first process."""
         fenced = self.java[name]
-        ids_by_generation = {
-            view: self.views[view].ids(self.group_id).get(name) for view in (LOG, OFFSETS) if view in self.views
-        }
+        earlier_ids = {v: self.views[v].ids(self.group_id).get(name) for v in (LOG, OFFSETS) if v in self.views}
         self._start(name, self.member_kind)
         self._new_members.add(name)
         java = self.stage.java
-        eventually(
-            lambda: any(callback.name == fenced and callback.event.startswith("failed") for callback in java.callbacks)
-        )
+        eventually(lambda: any(call.name == fenced and call.event.startswith("failed") for call in java.callbacks))
         self._fenced_members.add(fenced)
         self.whole()
         eventually(
             lambda: all(
-                self.views[v].ids(self.group_id).get(name) != earlier_id for v, earlier_id in ids_by_generation.items()
+                self.views[v].ids(self.group_id).get(name) != earlier_id for v, earlier_id in earlier_ids.items()
             )
         )
 
@@ -315,11 +307,7 @@ class RealGroup:
 
     def _generations(self, view: LiveStream) -> tuple[int | None, int]:
         """Return the newest generation or epoch in a monitor's diffs, and the newest that Java consumers received."""
-        received = [
-            callback.generation
-            for callback in self.stage.java.callbacks
-            if callback.name.startswith(f"{self.group_id}/")
-        ]
+        received = [call.generation for call in self.stage.java.callbacks if call.name.startswith(f"{self.group_id}/")]
         rounds = view.rounds(self.group_id)
         numbers = [diff.generation if diff.group_epoch is None else diff.group_epoch for diff in rounds]
         return max((number for number in numbers if number is not None), default=None), max(received, default=-1)

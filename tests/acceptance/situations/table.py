@@ -52,7 +52,7 @@ def complete(groups: Mapping[str, RealGroup], path: Path) -> None:
                     figures = DowntimeSummary.of(downtime for downtime in downtimes if downtime.change == number)
                     ratio = "" if figures.ratio is None else f"{figures.ratio:.2f}"
                     reported = " + ".join(
-                        answer(episode, step.kind, proven_text=step.kind) for episode in step.episodes[view]
+                        answer(item, step.kind, proven_text=step.kind) for item in step.episodes[view]
                     )
                     down = (figures.partitions, figures.inside, ratio) if step.is_measured else ("", "", "")
                     lines.writerow((name, step.kind, view, reported, verdict(step, view), *down))

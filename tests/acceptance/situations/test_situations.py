@@ -51,10 +51,8 @@ def test_a_join_under_kip_848_is_one_rebalance(played: dict[str, Future[RealGrou
     for view in (LOG, OFFSETS):
         [joined] = group.steps[1].episodes[view]
         rounds = group.views[view].rounds(group.group_id)
-        rounds_with_both_members = [
-            diff for diff in rounds if [member.present for member in diff.members.values()] == [True] * 2
-        ]
-        epoch = max(diff.group_epoch or 0 for diff in rounds_with_both_members)
+        rounds_of_both = [diff for diff in rounds if [m.present for m in diff.members.values()] == [True] * 2]
+        epoch = max(diff.group_epoch or 0 for diff in rounds_of_both)
         assert (joined.rebalances, joined.round_count) == (1, 3), view
         assert [(diff.round, diff.cause.kind) for diff in rounds if diff.group_epoch == epoch] == [
             (number, "member.joined") for number in (1, 2, 3)

@@ -42,10 +42,10 @@ def _disks_and_files() -> Iterable[Case]:
 def _checkpoint() -> Iterable[Case]:
     lost = partial(checkpoint.files, fault="lost file", damage=_DELETE_FILE, reports=checkpoint.REPORTS_OF_LOST_FILES)
     yield Case("stream", "lost files", lost)
-    damage_case = partial(
+    damaged = partial(
         checkpoint.files, fault="damaged file", damage=_FLIP_BITS, reports=checkpoint.REPORTS_OF_DAMAGED_FILES
     )
-    yield Case("stream", "damaged files", damage_case)
+    yield Case("stream", "damaged files", damaged)
     yield Case("stream", "lost files that Spark makes again", checkpoint.recreatable_files_lost)
     yield Case("stream", "checkpoint lost at work", checkpoint.delete_folder_while_running)
     yield Case("stream", "checkpoint lost at rest", checkpoint.delete_folder_while_stopped)

@@ -142,10 +142,7 @@ def move(cluster: KafkaCluster, topic: str, *brokers: int) -> None:
 
 def _has_replicas_on(cluster: KafkaCluster, topic: str, brokers: set[int]) -> bool:
     partitions = cluster.metadata(topic).topics[topic].partitions.values()
-    return all(
-        {*partition.replicas} == {*partition.isrs} == brokers and partition.leader in brokers
-        for partition in partitions
-    )
+    return all({*p.replicas} == {*p.isrs} == brokers and p.leader in brokers for p in partitions)
 
 
 @contextmanager

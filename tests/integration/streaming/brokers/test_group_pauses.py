@@ -275,9 +275,7 @@ def test_a_broker_away_is_one_incident_with_pauses(
             assert incident.pauses is not UNSET
             eventually(lambda: all(incident.closed_at for incident in view.incidents(CLUSTER)))
             pauses = incident.pauses
-            true_pauses = {
-                name: longest_pause_ms(committer.attempts, begin - 1000) for name, committer in committers.items()
-            }
+            true_pauses = {name: longest_pause_ms(group.attempts, begin - 1000) for name, group in committers.items()}
             moved = {name for name in committers if committers[name].assignments > assignments_before[name]}
             incidents = [(incident.kind, incident.story) for incident in view.incidents(CLUSTER)]
             episodes = {name: explained(view, name) for name in committers}
@@ -300,9 +298,7 @@ def test_a_broker_away_is_one_incident_with_pauses(
         assert affected_groups == groups_of_stopped_broker
         # A broker that stops in order moves its coordinators first: some pauses are no longer than usual intervals.
         assert fault == "stop" or pauses.groups.keys() == groups_of_stopped_broker
-        assert all(
-            true_pauses[name] < _MAX_USUAL_INTERVAL_MS for name in groups_of_stopped_broker - pauses.groups.keys()
-        )
+        assert all(true_pauses[g] < _MAX_USUAL_INTERVAL_MS for g in groups_of_stopped_broker - pauses.groups.keys())
         assert pauses.unknown == pauses.more == 0
         assert {
             name

@@ -330,11 +330,7 @@ def test_events_flow_again_soon_after_new_leaders(
         for topic_name in (OFFSETS_TOPIC, topic, _TRANSACTIONS):
             cluster.wait_for_leaders(topic_name, excluded_broker=down)
         leaders_found_seconds, before = time.monotonic(), records.newest()
-        eventually(
-            lambda: all(published(group)[-1] > before[group] for group in groups),
-            timeout=_MAX_RECOVERY_SECONDS,
-            every=0.1,
-        )
+        eventually(lambda: all(published(g)[-1] > before[g] for g in groups), timeout=_MAX_RECOVERY_SECONDS, every=0.1)
         record_property(
             f"seconds from new leaders to new events after {fault}", round(time.monotonic() - leaders_found_seconds, 1)
         )

@@ -111,9 +111,6 @@ def test_producer_without_commit_response_is_replaced(
         eventually(lambda: kept() == 3)
     finally:
         source.close()
-    ids = [
-        dict(message.headers())["ce_id"]
-        for message in read(settings.kafka.bootstrap_servers, settings.topics.membership)
-    ]
+    ids = [dict(row.headers())["ce_id"] for row in read(settings.kafka.bootstrap_servers, settings.topics.membership)]
     assert ids == [b"e1", b"e2", b"e3"]
     assert "the cluster answers others, but not this producer" in caplog.text

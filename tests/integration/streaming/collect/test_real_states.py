@@ -98,9 +98,7 @@ def test_killed_host_of_ten_groups_is_one_mass_restart(broker: Kafka, topic: str
         eventually(lambda: view.incidents(CLUSTER))
         record_property("seconds from the kills to the incident", round(time.time() - began, 1))
         eventually(
-            lambda: all(
-                member.owned == {topic: [*range(6)]} for (_, host), member in members.items() if host == _HOSTS[1]
-            )
+            lambda: all(m.owned == {topic: [*range(6)]} for (_, host), m in members.items() if host == _HOSTS[1])
         )
         [incident] = view.incidents(CLUSTER)
         record_property("story", incident.story)

@@ -24,11 +24,7 @@ def owned(collecting: CollectorProcess, group: str) -> dict[str | None, Holding]
     diffs = rounds(collecting, group)
     names = {member.member_id: member.client_id for view in collecting.views(group) for member in view.members}
     present = diffs[-1].members if diffs else {}
-    return {
-        names[member_id]: partitions_after(diffs[-1])[member_id]
-        for member_id, member in present.items()
-        if member.present
-    }
+    return {names[name]: partitions_after(diffs[-1])[name] for name, member in present.items() if member.present}
 
 
 def test_shared_partition_has_two_members_until_they_leave(broker: Kafka, tmp_path: Path) -> None:

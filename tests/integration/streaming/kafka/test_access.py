@@ -231,9 +231,7 @@ def test_creating_topics_needs_exactly_three_permissions(cluster: Cluster, numbe
     settings = cluster.settings("monitor")
     settings.topics = settings.topics.model_copy(update={"prefix": f"{unique_name('made')}."})
     principal, wanted = cluster.secured_broker.principal("monitor"), required_permissions("topics", settings)
-    allow_operations(
-        cluster.secured_broker, principal, *(permission for permission in wanted if permission != wanted[number])
-    )
+    allow_operations(cluster.secured_broker, principal, *(item for item in wanted if item != wanted[number]))
     assert denial(settings.kafka, wanted[number], "").partition(",")[0] in refused(lambda: ensure_topics(settings))
     allow_operations(cluster.secured_broker, principal, wanted[number])
     eventually(lambda: made(settings))

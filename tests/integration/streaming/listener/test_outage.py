@@ -66,8 +66,4 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
 
 
 def _reported_members(reporter: MembershipReporter) -> set[str]:
-    return {
-        event.data.member_id
-        for event in reporter.membership.renewed(read_clocks())
-        if isinstance(event.data, MemberJoined)
-    }
+    return {e.data.member_id for e in reporter.membership.renewed(read_clocks()) if isinstance(e.data, MemberJoined)}

@@ -77,9 +77,7 @@ class Log:
         number = self.seen.generation
         # A consumer group that is converted to a classic one writes its last epoch again.
         if number is not None and number not in self._epochs:
-            self.generations[number] = {
-                str(member.client_id): _sorted_share(member.assigned) for member in self.seen.members
-            }
+            self.generations[number] = {str(m.client_id): _sorted_share(m.assigned) for m in self.seen.members}
         if isinstance(record, GroupRecordPart) and record.part == "target_epoch":
             self.complete()
 

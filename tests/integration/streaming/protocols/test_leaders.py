@@ -31,10 +31,7 @@ class ReversedRangeAssignor(RangePartitionAssignor):
     def assign(cls, cluster: Any, members: Any) -> Any:
         assignment = super().assign(cluster, members)
         ids = sorted(assignment)
-        return {
-            member_id: assignment[other_member_id]
-            for member_id, other_member_id in zip(ids, reversed(ids), strict=True)
-        }
+        return {member_id: assignment[other_id] for member_id, other_id in zip(ids, reversed(ids), strict=True)}
 
 
 class RenamedAssignor(ReversedRangeAssignor):

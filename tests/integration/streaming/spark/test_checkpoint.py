@@ -93,10 +93,7 @@ def test_the_documented_example_reads_the_state(done: Job, tmp_path: Path) -> No
         check=False,
     )
     assert read.returncode == 0, read.stderr
-    groups = {
-        (group["bucket"], group["groupId"])
-        for group in map(json.loads, shown(checkpoint, "--json").stdout.splitlines())
-    }
+    groups = {(g["bucket"], g["groupId"]) for g in map(json.loads, shown(checkpoint, "--json").stdout.splitlines())}
     assert {(int(line.split()[0]), line.split()[1]) for line in read.stdout.splitlines()} == groups != set()
 
 
