@@ -254,9 +254,7 @@ def main() -> None:
     keep_freed_memory()
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="measure two group sizes only")
-    parser.add_argument(
-        "--doubling", action="store_true", help="measure growth: double the group's size repeatedly, without the JVM"
-    )
+    parser.add_argument("--doubling", action="store_true", help="double the group's size repeatedly, without the JVM")
     parser.add_argument("--no-jvm", action="store_true", help="measure only this project's assignors")
     parser.add_argument("--no-peer", action="store_true", help="do not measure kafka-python")
     parser.add_argument("--seed", type=int, default=1, help="seed of the order in which members join")
@@ -264,11 +262,7 @@ def main() -> None:
     parser.add_argument("--resume", type=Path, help="file with measured rows of an earlier run, which are kept")
     parser.add_argument("--document", action="store_true", help="write the measured rows to docs/benchmarks.md")
     parser.add_argument("--protocol", choices=list(SECTIONS), help="measure the assignors of one protocol only")
-    parser.add_argument(
-        "--processor-time",
-        action="store_true",
-        help="measure processor time instead of elapsed time, on a busy machine",
-    )
+    parser.add_argument("--processor-time", action="store_true", help="measure processor time, on a busy machine")
     arguments = parser.parse_args()
     rows: dict[str, Row] = {}
     if arguments.resume and arguments.resume.exists():

@@ -226,10 +226,7 @@ class _CooperativeRebalance(_EagerRebalance):
         self.owners = {partition: new if member == old else member for partition, member in self.owners.items()}
 
     def shares(self) -> dict[str, list[int]]:
-        return {
-            member: sorted(partition for partition, owner in self.owners.items() if owner == member)
-            for member in self.members
-        }
+        return {member: sorted(p for p, owner in self.owners.items() if owner == member) for member in self.members}
 
 
 def epochs(chance: Random) -> Timeline:

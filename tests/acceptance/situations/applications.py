@@ -164,12 +164,7 @@ class Connect(_Processes[ConnectWorker]):
                 return False
             if not self._members.keys() <= self.views[LOG].ids(self.group_id).keys():
                 return False
-            runs = sorted(
-                (name, n)
-                for share in self.owned().values()
-                for name, task_numbers in share.items()
-                for n in task_numbers
-            )
+            runs = sorted((name, n) for share in self.owned().values() for name, tasks in share.items() for n in tasks)
             return runs == sorted((name, n) for name, count in self._tasks.items() for n in range(-1, count))
 
         eventually(done, timeout=_TIMEOUT_SECONDS, every=0.2)

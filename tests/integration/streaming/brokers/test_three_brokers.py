@@ -230,10 +230,7 @@ def test_collector_keeps_every_round_when_a_leader_dies(
         record_property("seconds from new leaders to settled groups", round(settled - leaders_found_seconds, 1))
         record_property("seconds from settled groups to their last event", round(time.monotonic() - settled, 1))
         for group, members in groups.items():
-            callbacks = {
-                member.name: [line["owned"] for line in member.lines if line["event"] == "assigned"]
-                for member in members
-            }
+            callbacks = {m.name: [line["owned"] for line in m.lines if line["event"] == "assigned"] for m in members}
             assert missing_callbacks(view.rounds(group), view.names, callbacks) == []
         eventually(lambda: groups_of_away_brokers(servers, membership).get(f"broker {down}") == {classic, consumer})
         start_all_brokers(cluster, membership)

@@ -38,10 +38,7 @@ class CollectorProcess(RunningCommand):
         return read(self.settings.kafka.bootstrap_servers, topic or self.settings.topics.membership, **options)
 
     def events(self, group: str | None = None) -> list[Event]:
-        events = [
-            codec.decode_event(message.key(), message.value(), codec.ce_attributes(message.headers()))
-            for message in self.read()
-        ]
+        events = [codec.decode_event(row.key(), row.value(), codec.ce_attributes(row.headers())) for row in self.read()]
         return [event for event in events if group in (None, event.data.group_id)]
 
     def views(self, group: str) -> list[GroupObserved]:

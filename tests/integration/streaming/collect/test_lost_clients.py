@@ -47,11 +47,7 @@ def test_source_that_reads_nothing_gets_a_new_client(
 
         def new_records() -> list[RawRecord]:
             outcomes.extend(source.read().outcomes)
-            return [
-                outcome.record
-                for outcome in outcomes
-                if isinstance(outcome, CollectedEvent) and outcome.event.data.group_id == group
-            ]
+            return [o.record for o in outcomes if isinstance(o, CollectedEvent) and o.event.data.group_id == group]
 
         try:
             eventually(lambda: source.read().behind == 0)

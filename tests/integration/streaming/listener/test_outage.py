@@ -31,10 +31,7 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
         def polled(*consumers: Consumer) -> dict[str, Share]:
             for consumer in consumers:
                 consumer.poll(0.05)
-            return {
-                consumer.memberid(): {written: sorted(part.partition for part in consumer.assignment())}
-                for consumer in consumers
-            }
+            return {c.memberid(): {written: sorted(part.partition for part in c.assignment())} for c in consumers}
 
         def holding(*consumers: Consumer) -> bool:
             """Return true if the members own all six partitions, each member equally many."""
@@ -49,9 +46,7 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
             # Meanwhile another member joins and leaves, and there are more events than the outbox keeps.
             second.subscribe([written])
             eventually(lambda: holding(first, second))
-            (reporting_listener,) = [
-                consumer for consumer in list(outbox._consumers) if first.memberid() in _reported_members(consumer)
-            ]
+            (reporting_listener,) = [c for c in list(outbox._consumers) if first.memberid() in _reported_members(c)]
             for _ in range(MAX_WAITING_EVENTS):
                 outbox.put(reporting_listener.membership.renewed(read_clocks()))
             second.close()
