@@ -34,6 +34,7 @@ from streaming.serve.source import Source
 from streaming.settings.config import Settings, load
 from streaming.spark import start
 from streaming.spark.start import StreamOptions
+from tests.support.background import run_in_background
 from tests.support.kafka import eventually, read, unique_name
 from tests.support.secure import SecuredBroker, allow_operations, disallow, secure_broker
 from tests.support.topics import create_topic
@@ -208,14 +209,8 @@ def test_polling_permissions_are_sufficient_and_minimal(cluster: Cluster, consum
     def groups() -> set[bytes]:
         return {message.key() for message in read(cluster.secured_broker.plaintext_address, settings.topics.membership)}
 
-    stop = threading.Event()
-    collecting = threading.Thread(target=PollingCollector(settings, stop).run)
-    collecting.start()
-    try:
+    with run_in_background(lambda stop: PollingCollector(settings, stop).run()):
         eventually(lambda: groups() >= {cluster.group.encode(), consumers.encode()})
-    finally:
-        stop.set()
-        collecting.join()
     assert list(missing(settings, "collect")) == []
     for permission in wanted:
         disallow(cluster.secured_broker, principal, permission)

@@ -1,9 +1,7 @@
 """Notifications from a real topic: none is lost when the receiver is down or the sender is restarted."""
 
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import msgspec
 import pytest
@@ -15,6 +13,7 @@ from streaming.records.codec import encode
 from streaming.records.episodes import Incident, key
 from streaming.settings.config import Settings, load
 from streaming.settings.notify import NotifyTarget
+from tests.support.background import run_in_background
 from tests.support.incidents import incident
 from tests.support.kafka import Kafka, eventually, unique_name
 from tests.support.receiver import Receiver, receiver
@@ -37,17 +36,9 @@ def write(settings: Settings, *updates: Incident) -> None:
             producer.send_record(settings.topics.incidents, name, encode(update), headers)
 
 
-@contextmanager
-def run_notifier(settings: Settings) -> Iterator[None]:
+def run_notifier(settings: Settings) -> AbstractContextManager[None]:
     """Run the sender of notifications until the end of the block."""
-    stop = threading.Event()
-    thread = threading.Thread(target=notify, args=(settings, stop, NotifyMetrics()))
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
+    return run_in_background(lambda stop: notify(settings, stop, NotifyMetrics()))
 
 
 def accepted(received: Receiver, *ids: str) -> None:
