@@ -6,18 +6,13 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-import pytest
-
 from assignors import __version__
+from tests.acceptance.deploy.test_kubernetes import go_tool
 from tests.support.manifests import ROOT
 
 
 def test_release_has_packages_chart_and_changelog(tmp_path: Path) -> None:
-    cached_files = subprocess.run(
-        ["sh", "scripts/go_tool.sh", "helm", "--cached"], cwd=ROOT, capture_output=True, check=False
-    )
-    if cached_files.returncode:
-        pytest.skip("helm is not installed; `make helm` builds it")
+    go_tool("helm")
     subprocess.run(["sh", "scripts/release.sh", "--no-image", str(tmp_path)], cwd=ROOT, check=True)
     wheel_file = f"kafka_rebalance_monitor-{__version__}-py3-none-any.whl"
     sdist = f"kafka_rebalance_monitor-{__version__}.tar.gz"

@@ -41,7 +41,7 @@ def java_config(
     """Return the settings of a Java consumer with the client id ``name``.
 
     ``assignors``: of the classic protocol, or one of KIP-848 if ``more`` has ``group_protocol="consumer"``; none: the
-    client's default. ``more``: further settings; ``_`` in a name stands for a dot.
+    client's default. ``more``: further settings, with ``_`` in place of each dot.
     """
     config = {
         "bootstrap.servers": servers,
