@@ -61,15 +61,9 @@ def test_repeated_record_is_not_stored_again(history: History) -> None:
 @pytest.mark.parametrize("is_incident_first", [True, False])
 def test_a_cluster_incident_explains_an_episode(tmp_path: Path, is_incident_first: bool) -> None:
     crash = msgspec.structs.replace(episode_records(checkout_group())[-1].episode, kind="crash", sure=True)
-    away = incident(
-        CLUSTER,
-        kind="broker-restart",
-        scope="cluster",
-        groups=[GROUP],
-        opened_at=crash.opened_at,
-        closed_at=crash.opened_at + 9000,
-        story="Broker 1 away: coordinator of 1 group (from 2023-11-14 22:23 to 2023-11-14 22:23 UTC).",
-    )
+    text = "Broker 1 away: coordinator of 1 group (from 2023-11-14 22:23 to 2023-11-14 22:23 UTC)."
+    times = {"opened_at": crash.opened_at, "closed_at": crash.opened_at + 9000}
+    away = incident(CLUSTER, kind="broker-restart", scope="cluster", groups=[GROUP], story=text, **times)
     order = [story(away), story(crash)] if is_incident_first else [story(crash), story(away)]
     with open_history(tmp_path) as history:
         sent = [stored for record in order for stored in history.append([record]).stories]
