@@ -26,7 +26,7 @@ from streaming.serve.security import Access
 from streaming.serve.source import Source
 from streaming.serve.stories import Sort
 from tests.support.built_diffs import DiffBuilder
-from tests.support.compacted import episode_updates
+from tests.support.compacted import episode_updates, latest
 from tests.support.pure_stream import SINKS
 
 EPISODES = "rebalance.episodes"
@@ -68,6 +68,11 @@ def story(value: Episode | Incident, *, offset: int = 0) -> TopicRecord:
 def stories(builder: DiffBuilder, *, start: int = 0, over: bool = True) -> list[TopicRecord]:
     """Return every update of every episode of a group, as records of the topic."""
     return [story(episode, offset=offset) for offset, episode in enumerate(episode_updates(builder, over=over), start)]
+
+
+def assignment(builder: DiffBuilder) -> TopicRecord:
+    """Return the latest assignment of a group as a record of the topic."""
+    return TopicRecord(ASSIGNMENTS, 0, 0, builder.group_id.encode(), encode(latest(builder)), None)
 
 
 @dataclass

@@ -10,10 +10,8 @@ from streaming.records.codec import encode
 from streaming.serve.archive import Archive, PageQuery
 from streaming.serve.history import History, Retention
 from streaming.serve.historyfile import HistoryFailure
-from streaming.serve.records import TopicRecord
 from tests.support.built_diffs import DiffBuilder
-from tests.support.compacted import latest
-from tests.support.feed import ASSIGNMENTS, DIFFS, records
+from tests.support.feed import DIFFS, assignment, records
 from tests.support.histories import Group, change, sample
 
 
@@ -129,9 +127,9 @@ def test_rounds_after_a_position_are_limited(archive: Archive, history: History)
 
 
 def test_latest_assignment_is_returned_byte_for_byte(archive: Archive, history: History) -> None:
-    value = encode(latest(DiffBuilder(group_id="a").join("x")))
-    history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"a", value, None)])
-    assert (archive.assignment("a"), archive.assignment("b")) == (value, None)
+    stored = assignment(DiffBuilder(group_id="a").join("x"))
+    history.append([stored])
+    assert (archive.assignment("a"), archive.assignment("b")) == (stored.value, None)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +154,7 @@ def test_group_row_under_another_name_is_reported_as_damage(tmp_path: Path) -> N
 def join_times(history: History, group: DiffBuilder, first: int = 0) -> dict[str, int]:
     """Return the join times of a group's members as the history has them, which stores the rounds from ``first`` on."""
     history.append(records([diff for _, diff in group.diffs[first:]]))
-    history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest(group)), None)])
+    history.append([assignment(group)])
     return Archive(history.path).group("g", 0)["since"]
 
 

@@ -15,8 +15,8 @@ from tests.support.advice import deploy
 from tests.support.advice import history as advice_history
 from tests.support.asgi import ask
 from tests.support.built_diffs import DiffBuilder
-from tests.support.compacted import checkout_group, latest
-from tests.support.feed import ASSIGNMENTS, DIFFS, records, service, stories
+from tests.support.compacted import checkout_group
+from tests.support.feed import DIFFS, assignment, records, service, stories
 from tests.support.histories import Group
 
 
@@ -25,9 +25,7 @@ def stored(history: History) -> ASGIApp:
     """Return the application with the rounds of two groups, and the latest assignment of ``team/checkout`` only."""
     history.append(records(Group("team/checkout", {"t": 6}, 1).diffs(1)))
     history.append(records(Group("orders", {"t": 6}, 1).diffs(1), partition=1))
-    history.append(
-        [TopicRecord(ASSIGNMENTS, 0, 0, b"team/checkout", encode(latest(checkout_group("team/checkout"))), None)]
-    )
+    history.append([assignment(checkout_group("team/checkout"))])
     return service(history)
 
 
@@ -73,8 +71,7 @@ def test_advice_endpoint_uses_the_stored_episodes_and_rounds(history: History) -
     rounds = [
         TopicRecord(DIFFS, 0, offset, b"g", encode(diff), ce_id) for offset, (ce_id, diff) in enumerate(builder.diffs)
     ]
-    assignment = TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest(builder)), None)
-    history.append([*rounds, *stories(builder), assignment])
+    history.append([*rounds, *stories(builder), assignment(builder)])
     answer = ask(service(history), "/api/v1/groups/g/advice").json
     past = advice_history(builder, now_ms=builder.now, live=None)
     assert answer == {"groupId": "g", "advice": msgspec.json.decode(encode(advise(past)))}

@@ -11,10 +11,9 @@ from streaming.records.codec import encode
 from streaming.serve.api import GroupApi, document
 from streaming.serve.history import History
 from streaming.serve.problems import PROBLEM_KINDS
-from streaming.serve.records import TopicRecord
 from tests.support.asgi import ask
-from tests.support.compacted import checkout_group, latest
-from tests.support.feed import ASSIGNMENTS, records, service, stories, story
+from tests.support.compacted import checkout_group
+from tests.support.feed import assignment, records, service, stories, story
 from tests.support.histories import Group
 from tests.support.incidents import incident
 from tests.support.scripts import ROOT
@@ -66,8 +65,7 @@ def test_responses_match_their_description(history: History, path: str, target: 
     described = plain()
     schema = described["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
     whole = {**schema, "components": described["components"]}
-    history.append([*stories(checkout_group("g")), story(incident("g"))])
-    history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest(checkout_group("g"))), None)])
+    history.append([*stories(checkout_group("g")), story(incident("g")), assignment(checkout_group("g"))])
     app = service(history)
     Draft202012Validator(whole).validate(ask(app, target).json)
 

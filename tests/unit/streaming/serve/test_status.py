@@ -3,17 +3,15 @@ from typing import Any
 
 import msgspec
 
-from streaming.records.codec import encode
 from streaming.records.episodes import Episode, Rebalancing
 from streaming.serve.history import History
-from streaming.serve.records import TopicRecord
 from tests.support.asgi import ask
 from tests.support.compacted import checkout_group, episode_updates, latest
-from tests.support.feed import ASSIGNMENTS, service, story
+from tests.support.feed import assignment, service, story
 
 SHOP_GROUP = checkout_group("shop")
 CLOSED_EPISODE = episode_updates(SHOP_GROUP)[-1]
-ASSIGNMENT = TopicRecord(ASSIGNMENTS, 0, 0, b"shop", encode(latest(SHOP_GROUP)), None)
+ASSIGNMENT = assignment(SHOP_GROUP)
 SLOW_MEMBER, JOINED_MEMBER = sorted(SHOP_GROUP.members)[:2]
 
 

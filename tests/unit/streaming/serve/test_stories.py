@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from prometheus_client import generate_latest
 
-from streaming.records.codec import encode
 from streaming.records.downtime import total_downtime
 from streaming.records.episodes import Downtime
 from streaming.records.events import CLUSTER
@@ -21,7 +20,7 @@ from streaming.serve.metrics import Metrics
 from streaming.serve.records import TopicRecord, apply_assignment
 from streaming.serve.stories import DowntimeTotals
 from tests.support.compacted import RESTARTED_MS, checkout_group, episode_records, latest
-from tests.support.feed import ASSIGNMENTS, EPISODES, stories, story
+from tests.support.feed import ASSIGNMENTS, EPISODES, assignment, stories, story
 from tests.support.incidents import incident
 
 GROUP = "team/checkout"
@@ -128,8 +127,7 @@ def test_newest_entries_of_a_group_are_kept(history: History, monkeypatch: pytes
 
 
 def test_retention_keeps_open_stories_and_the_newest_episode(history: History) -> None:
-    value = encode(latest(checkout_group()))
-    history.append([TopicRecord(ASSIGNMENTS, 0, 0, GROUP.encode(), value, None), *stories(checkout_group())])
+    history.append([assignment(checkout_group()), *stories(checkout_group())])
     history.append([story(incident("g", 1, closed_at=5)), story(incident("g", 2, opened_at=6), offset=1)])
     history.trim(Retention(0, 2**40), 2**60)
     assert (numbers(history, "episode"), numbers(history, "incident")) == ([2], [2])
