@@ -136,9 +136,9 @@ class WatchedGroup:
         return match
 
     def shown(self, sort: type[_Story], name: str, which: Callable[[_Story], bool], *pages: Page) -> _Story:
-        """Return the first matching episode or incident once all pages show it; record the seconds that this took."""
+        """Return the first matching episode or incident once these pages, or both pages, show it; record the delay."""
         arrived, record = self.first(sort, which)
-        for page in pages:
+        for page in pages or (self.overview, self.page):
             page.wait_for_function("story => window.told[story]", arg=record.story)
             seconds = page.evaluate("story => window.told[story]", record.story) / 1000 - arrived
             page_name = "overview" if page is self.overview else "group"
@@ -165,14 +165,10 @@ def watched_group(
         for view in watched:
             expect(view.page.locator("#live")).to_have_attribute("data-state", "live")
             view.page.evaluate(WATCH_SCRIPT)
-        watched_page = WatchedGroup(
-            stage, group, watched[0].page, watched[1].page, len(stage.story_arrivals.arrived_records), {}
-        )
-        yield watched_page
-        record_property("seconds_until_shown", watched_page.seconds_by_page)
-        assert min(watched_page.seconds_by_page.values()) < MAX_DELAY_SECONDS, (
-            watched_page.seconds_by_page
-        )  # the shortest of several attempts
+        since, seconds_by_page = len(stage.story_arrivals.arrived_records), dict[str, float]()
+        yield WatchedGroup(stage, group, watched[0].page, watched[1].page, since, seconds_by_page)
+        record_property("seconds_until_shown", seconds_by_page)
+        assert min(seconds_by_page.values()) < MAX_DELAY_SECONDS  # the shortest of several attempts
         assert [view.errors for view in watched] == [[], []]
 
 
@@ -192,7 +188,7 @@ def test_killed_member_is_named_until_the_episode_ends(
     with watched_group(stage, stage.group, record_property) as watched:
         name, consumer = stage.consumers.popitem()
         consumer.kill()
-        watched.shown(Episode, "crash", lambda episode: episode.kind == "crash", watched.overview, watched.page)
+        watched.shown(Episode, "crash", lambda episode: episode.kind == "crash")
         band = watched.page.locator(".band").first
         expect(band.locator(".mark")).to_have_text("Crash")
         expect(band.locator(".details .chip")).to_have_text([name])
@@ -209,9 +205,7 @@ def test_page_shows_a_rolling_restart_as_one_band(
     with watched_group(stage, stage.group, record_property) as watched:
         for name in list(stage.consumers):
             stage.restart_consumer(name)
-        watched.shown(
-            Episode, "rolling", lambda episode: episode.kind == "rolling-restart", watched.overview, watched.page
-        )
+        watched.shown(Episode, "rolling", lambda episode: episode.kind == "rolling-restart")
         band = watched.page.locator(".band").first
         expect(band.locator(".mark")).to_have_text("Rolling restart")
         watched.ends()
@@ -231,7 +225,7 @@ def test_storm_incident_names_its_member_and_closes(
     with watched_group(stage, stage.group, record_property) as watched:
         for _ in range(3):
             stage.restart_consumer(name)
-        watched.shown(Incident, "storm", lambda incident: incident.kind == "storm", watched.overview, watched.page)
+        watched.shown(Incident, "storm", lambda incident: incident.kind == "storm")
         watched.shown(Episode, "storming", lambda episode: episode.status == "storming", watched.page)
         incident = watched.page.locator(".incidents [data-tone=bad]")
         expect(incident.locator(".mark")).to_have_text("Storm")
@@ -243,52 +237,43 @@ def test_storm_incident_names_its_member_and_closes(
         expect(watched.page.locator(".incidents")).to_contain_text("none open")
 
 
+def start_manual_poller(stage: PageStage, group: str, name: str, **options: str) -> Consumer:
+    """Start a member that polls only when the test requests it."""
+    common = {"bootstrap.servers": stage.serve.settings.kafka.bootstrap_servers, "group.id": group}
+    consumer = Consumer({**common, "client.id": name, "log_level": 2, **options})
+    consumer.subscribe([stage.topic])
+    return consumer
+
+
+def polled(condition: Callable[[], object], *consumers: Consumer) -> bool:
+    for consumer in consumers:
+        consumer.poll(0.1)
+    return bool(condition())
+
+
 def test_stuck_kip_848_member_is_named(stage: PageStage, record_property: Callable[[str, object], None]) -> None:
     group = f"{OTHER_GROUPS_PREFIX}-9"
-    slow = Consumer(
-        {
-            "bootstrap.servers": stage.serve.settings.kafka.bootstrap_servers,
-            "group.id": group,
-            "group.protocol": "consumer",
-            "client.id": "slow",
-            "log_level": 2,
-        }
-    )
-    slow.subscribe([stage.topic])
-
-    def polled(condition: Callable[[], object]) -> bool:
-        slow.poll(0.1)
-        return bool(condition())
-
-    eventually(lambda: polled(lambda: slow.assignment() and settled(stage, group)), timeout=TIMEOUT_SECONDS)
+    slow = start_manual_poller(stage, group, "slow", **{"group.protocol": "consumer"})
+    eventually(lambda: polled(lambda: slow.assignment() and settled(stage, group), slow), timeout=TIMEOUT_SECONDS)
     with watched_group(stage, group, record_property) as watched:
         # From now on it does not poll: its heartbeats continue, and it revokes nothing.
         fast_consumer = stage.other_group_processes.add(stage.consumer(group, "fast", "consumer"))
-        waiting = "waiting for slow"
-        watched.shown(Episode, "waiting", lambda episode: waiting in episode.story, watched.overview, watched.page)
+        watched.shown(Episode, "waiting", lambda episode: "waiting for slow" in episode.story)
         waits = watched.page.locator(".waits")
         expect(waits.locator(".chip").first).to_have_text("slow")
         expect(waits).to_contain_text(re.compile(rf"to give up partitions {stage.topic} [\d–, ]+ since"))
-        watched.shown(Incident, "stuck", lambda incident: "stuck" in incident.kind, watched.overview, watched.page)
+        watched.shown(Incident, "stuck", lambda incident: "stuck" in incident.kind)
         incident = watched.page.locator(".incidents [data-tone=bad]").filter(has_text="Stuck")
         expect(incident.locator("p")).to_contain_text("slow")
         expect(watched.page.locator(".badge")).to_have_text(re.compile("Rebalancing|Stuck"))
         attention_row = watched.overview.locator(".attention li").filter(has_text=group)
         expect(attention_row.filter(has_text="Stuck").locator(".story")).to_contain_text("slow")
-        eventually(lambda: polled(lambda: settled(stage, group)))
+        eventually(lambda: polled(lambda: settled(stage, group), slow))
         watched.ends()
         expect(waits).to_be_hidden()
         expect(watched.page.locator(".members b")).to_have_text(["fast", "slow"])
     fast_consumer.terminate()
     slow.close()
-
-
-def start_manual_poller(stage: PageStage, group: str, name: str) -> Consumer:
-    """Start a member of the classic protocol that polls only when the test requests it."""
-    servers = stage.serve.settings.kafka.bootstrap_servers
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "client.id": name, "log_level": 2})
-    consumer.subscribe([stage.topic])
-    return consumer
 
 
 def test_a_hanging_member_is_awaited_on_every_surface(
@@ -297,31 +282,21 @@ def test_a_hanging_member_is_awaited_on_every_surface(
     group = f"{OTHER_GROUPS_PREFIX}-8"
     slow = start_manual_poller(stage, group, "slow")
 
-    def polled(condition: Callable[[], object], *consumers: Consumer) -> bool:
-        for consumer in consumers:
-            consumer.poll(0.1)
-        return bool(condition())
-
     eventually(lambda: polled(lambda: slow.assignment() and settled(stage, group), slow), timeout=TIMEOUT_SECONDS)
     with watched_group(stage, group, record_property) as watched:
         began = time.time()
         fast_consumer = start_manual_poller(stage, group, "fast")
         eventually(lambda: polled(lambda: watched.page.locator(".badge").inner_text() == "Rebalancing", fast_consumer))
         record_property("seconds_from_join_to_page", round(time.time() - began, 1))
-        watched.shown(
-            Episode, "rebalancing", lambda episode: episode.rebalancing is not None, watched.overview, watched.page
-        )
+        watched.shown(Episode, "rebalancing", lambda episode: episode.rebalancing is not None)
         waits = watched.page.locator(".waits")
         expect(waits.locator(".chip")).to_have_text(["slow"])
-        expect(waits).to_contain_text(
-            re.compile(r"Rebalancing since .*slow has not rejoined removed in 4 min", re.DOTALL)
-        )
+        text = re.compile(r"Rebalancing since .*slow has not rejoined removed in 4 min", re.DOTALL)
+        expect(waits).to_contain_text(text)
         expect(watched.overview.locator(".grid-row", has_text=group).locator(".state")).to_have_text("Rebalancing")
         answer = stage.serve.ask(f"/api/v1/groups/{group}")[1]["group"]
-        assert (answer["status"], [answer["names"][member_id] for member_id in answer["awaited"]]) == (
-            "rebalancing",
-            ["slow"],
-        )
+        assert answer["status"] == "rebalancing"
+        assert [answer["names"][member_id] for member_id in answer["awaited"]] == ["slow"]
         eventually(lambda: polled(lambda: slow.assignment() and fast_consumer.assignment(), slow, fast_consumer))
         eventually(lambda: polled(lambda: settled(stage, group), slow, fast_consumer))
         watched.ends()
