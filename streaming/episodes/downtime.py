@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, field, structs
 
-from streaming.records.downtime import NO_STOPS, Stops, pick_worst
+from streaming.records.downtime import NO_STOPS, Stops, pick_worst, sum_stops
 from streaming.records.episodes import Downtime, PartitionDowntime
 from streaming.records.events import Holding
 
@@ -175,7 +175,7 @@ def downtime(outages: Outages | None) -> Downtime | None:
     if not partitions and not outages.missed:
         return None
     missed = Stops((0, outages.missed), (0, None), (0, None)) if outages.missed else NO_STOPS
-    total = sum((Stops(p.stops, p.total_ms, p.longest_ms) for p in partitions), missed)
+    total = sum_stops([missed, *(Stops(p.stops, p.total_ms, p.longest_ms) for p in partitions)])
     unbounded = outages.missed + sum(partition.upper_ms is None for partition in partitions)
     return Downtime(
         lower_ms=total.total[0],
@@ -195,7 +195,8 @@ def stops_of(outage: Outage) -> Stops:
     """Return the downtimes of a partition in an episode: the sum over its earlier outages and the last outage."""
     if not outage.rounds or outage.started_at is not None:
         return outage.past
-    return outage.past + _stops_of_last_outage(outage)
+    last = _stops_of_last_outage(outage)
+    return last if outage.past == NO_STOPS else sum_stops((outage.past, last))
 
 
 def _stops_of_last_outage(outage: Outage) -> Stops:

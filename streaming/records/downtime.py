@@ -17,15 +17,26 @@ class Stops(Struct, frozen=True, array_like=True, gc=False):
     total: Bounds
     longest: Bounds
 
-    def __add__(self, stops: "Stops") -> "Stops":
-        return Stops(
-            add_bounds(self.count, stops.count),
-            add_bounds(self.total, stops.total),
-            max_bounds(self.longest, stops.longest),
-        )
-
 
 NO_STOPS: Final = Stops((0, 0), (0, 0), (0, 0))
+
+
+def sum_stops(stops: Sequence[Stops]) -> Stops:
+    """Return all stops together: the sums of their numbers and durations, and the longest one."""
+    longest = [one.longest[1] for one in stops]
+    return Stops(
+        _sum_bounds([one.count for one in stops]),
+        _sum_bounds([one.total for one in stops]),
+        (
+            max([one.longest[0] for one in stops], default=0),
+            None if None in longest else max(filter(None, longest), default=0),
+        ),
+    )
+
+
+def _sum_bounds(bounds: Sequence[Bounds]) -> Bounds:
+    upper_bounds = [upper for _, upper in bounds]
+    return sum(lower for lower, _ in bounds), None if None in upper_bounds else sum(filter(None, upper_bounds))
 
 
 def start_of_day(now_ms: int) -> int:
@@ -43,9 +54,8 @@ def total_downtime(downtimes: Iterable[Downtime | None]) -> Downtime | None:
     if not present:
         return None
     unbounded = sum(downtime.unbounded for downtime in present)
-    stops = sum(
-        (Stops(downtime.stops, (downtime.lower_ms, downtime.upper_ms), downtime.longest_ms) for downtime in present),
-        NO_STOPS,
+    stops = sum_stops(
+        [Stops(downtime.stops, (downtime.lower_ms, downtime.upper_ms), downtime.longest_ms) for downtime in present]
     )
     return Downtime(
         lower_ms=stops.total[0],
