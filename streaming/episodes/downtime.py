@@ -160,6 +160,7 @@ def downtime(outages: Outages | None) -> Downtime | None:
     """Return the bounds of the episode's downtime; None if no partition is known to have been down."""
     if outages is None:
         return None
+    all_stops = [(topic, partition, stops_of(outage)) for topic, partition, outage in outages.tracked()]
     partitions = [
         PartitionDowntime(
             topic=topic,
@@ -169,13 +170,13 @@ def downtime(outages: Outages | None) -> Downtime | None:
             longest_ms=stops.longest,
             stops=stops.count,
         )
-        for topic, partition, outage in outages.tracked()
-        if (stops := stops_of(outage)) != NO_STOPS
+        for topic, partition, stops in all_stops
+        if stops != NO_STOPS
     ]
     if not partitions and not outages.missed:
         return None
     missed = Stops((0, outages.missed), (0, None), (0, None)) if outages.missed else NO_STOPS
-    total = sum_stops([missed, *(Stops(p.stops, p.total_ms, p.longest_ms) for p in partitions)])
+    total = sum_stops([missed, *(stops for _, _, stops in all_stops)])
     unbounded = outages.missed + sum(partition.upper_ms is None for partition in partitions)
     return Downtime(
         lower_ms=total.total[0],
@@ -213,8 +214,12 @@ def _stops_of_last_outage(outage: Outage) -> Stops:
 
 def _proved_duration_ms(outage: Outage) -> int:
     """Return the proven downtime (ms) of an outage since the last round that took its partition away."""
-    intervals = ((outage.stopped_before, outage.resumed_after), (outage.reported_stop_ms, outage.reported_start_ms))
-    return max([0, *(end - start for start, end in intervals if start is not None and end is not None)])
+    duration = 0
+    if outage.stopped_before is not None and outage.resumed_after is not None:
+        duration = max(duration, outage.resumed_after - outage.stopped_before)
+    if outage.reported_stop_ms is not None and outage.reported_start_ms is not None:
+        duration = max(duration, outage.reported_start_ms - outage.reported_stop_ms)
+    return duration
 
 
 def apply_change(outages: Outages | None, change: AssignmentChange) -> Outages:

@@ -226,4 +226,4 @@ def _has_no_violation(state: GroupState, owned: Mapping[str, Sequence[int]]) -> 
         has_duplicates = has_single_owners and len(set(partitions)) != len(partitions)
         if has_duplicates or max(partitions) >= _count(state, topic) > 0:
             return False
-    return not any(topic not in member.topics for member in state.members if member.topics for topic in member.owned)
+    return all(not member.topics or set(member.topics).issuperset(member.owned) for member in state.members)

@@ -7,7 +7,6 @@ Times are in RFC 3339, UTC. They come from the data, never from a clock.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, lru_cache
-from itertools import accumulate
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import msgspec
@@ -36,8 +35,8 @@ MAX_DEPTH: Final = 100
 #: Exceptions of decoders for unreadable bytes: malformed, of another type, not UTF-8, nested too deep.
 DECODE_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _T = TypeVar("_T")
-#: Brackets as steps down (1) and up (-1), and all bytes except brackets and quotes.
-_BRACKET_DEPTHS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+#: Braces as brackets, and all bytes except brackets, braces and quotes.
+_AS_BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
 _NON_BRACKET_BYTES: Final = bytes(set(range(256)) - set(b'[{]}"'))
 #: Spaces between two tokens of JSON.
 _SPACES: Final = (b" ", b"\n", b"\r", b"\t")
@@ -134,7 +133,10 @@ def _nesting_depth(value: bytes) -> int:
         value = value.replace(rb"\\", b"").replace(rb"\"", b"")
     # Two adjacent quotes are now a string without brackets, or the end of one string and the start of the next.
     outside_of_strings = b"".join(value.translate(None, _NON_BRACKET_BYTES).replace(b'""', b"").split(b'"')[::2])
-    return max(accumulate(memoryview(outside_of_strings.translate(_BRACKET_DEPTHS)).cast("b")), default=0)
+    brackets, depth = outside_of_strings.translate(_AS_BRACKETS), 0
+    while b"[]" in brackets and depth <= MAX_DEPTH:  # remove the innermost pairs
+        brackets, depth = brackets.replace(b"[]", b""), depth + 1
+    return depth + brackets.count(b"[")
 
 
 @cache
