@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from msgspec import UNSET, UnsetType, structs
 
 from assignors import assignment, invariants
-from assignors.assignment import LastOwners, unassigned
+from assignors.assignment import AssignmentDiff, LastOwners, unassigned
 from assignors.model import Member, Topic, TopicPartitions
 from streaming.monitor.state import (
     NOTHING,
@@ -122,11 +122,16 @@ def _member_diffs(state: GroupState, decided: Round, past: Iterable[MemberState]
     states = {member.member_id: member for member in (*past, *state.members)}
     members: dict[str, MemberDiff] = {}
     streams = state.kind == "streams"
-    changes = assignment.diff_members(before, after)
-    for member_id in {**after, **before}:
-        change, member = changes[member_id], states.get(member_id, _UNNAMED_MEMBER)
+    ids = {**after, **before}
+    changed_ids = [member_id for member_id in ids if before.get(member_id, NOTHING) != after.get(member_id, NOTHING)]
+    shares = ({member_id: side.get(member_id, NOTHING) for member_id in changed_ids} for side in (before, after))
+    changes = assignment.diff_members(*shares)
+    for member_id in ids:
+        owned = before.get(member_id, NOTHING)
+        change = changes.get(member_id) or AssignmentDiff(NOTHING, NOTHING, owned)
+        member = states.get(member_id, _UNNAMED_MEMBER)
         members[member_id] = MemberDiff(
-            owned=before.get(member_id, NOTHING),
+            owned=owned,
             revoked=change.revoked,
             assigned=change.assigned,
             kept=change.kept,
