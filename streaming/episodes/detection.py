@@ -58,7 +58,7 @@ def detect_in_note(
             }
             state = close_incidents(state, [kind for kind, is_over in is_resolved_by_kind.items() if is_over], at)
         if expected is not UNSET and expected.verdict == "different":
-            incidents.append(_unexpected_assignment(note, expected, episode))
+            incidents.append(_unexpected_assignment(note, expected))
         for member_id, item in _poll_timeouts(note).items():
             state, repeated = _count_poll_timeout(state, note, member_id, item, limits)
             incidents += repeated
@@ -70,15 +70,19 @@ def detect_in_note(
     return state
 
 
-def _unexpected_assignment(note: RoundNote, expected: Expected, episode: EpisodeState) -> StoredIncident:
+def _unexpected_assignment(note: RoundNote, expected: Expected) -> StoredIncident:
     extra = {} if expected.extra is UNSET else expected.extra
     partitions = {topic: sorted(numbers) for topic, numbers in collect_lists(extra.values()).items()}
-    names = {member.now: member.identity for member in episode.histories}
+    members = {member_id: note.diff.members[member_id] for member_id in sorted(extra)}
+    names = {
+        member_id: MemberNames(member.client_id, member.client_host, member.group_instance_id)
+        for member_id, member in members.items()
+    }
     number = count(sum(map(len, partitions.values())), "partition")
     who = "Coordinator" if note.diff.protocol == "consumer" else "Leader"
     what = f"{who} assigned {number} to other members than {note.diff.assignor} does"
     evidence = Evidence(source="comparison", reason=f"round {note.id}: `expected` has the difference")
-    return StoredIncident("unexpected-assignment", what, sorted(extra), names, partitions, evidence=[evidence])
+    return StoredIncident("unexpected-assignment", what, list(members), names, partitions, evidence=[evidence])
 
 
 def _storm_incident(episode: EpisodeState, storm: Storm) -> StoredIncident:
