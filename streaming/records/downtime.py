@@ -23,13 +23,13 @@ NO_STOPS: Final = Stops((0, 0), (0, 0), (0, 0))
 
 def sum_stops(stops: Sequence[Stops]) -> Stops:
     """Return all stops together: the sums of their numbers and durations, and the longest one."""
-    longest = [one.longest[1] for one in stops]
+    longest_upper_bounds = [item.longest[1] for item in stops]
     return Stops(
-        _sum_bounds([one.count for one in stops]),
-        _sum_bounds([one.total for one in stops]),
+        _sum_bounds([item.count for item in stops]),
+        _sum_bounds([item.total for item in stops]),
         (
-            max([one.longest[0] for one in stops], default=0),
-            None if None in longest else max(filter(None, longest), default=0),
+            max([item.longest[0] for item in stops], default=0),
+            None if None in longest_upper_bounds else max(filter(None, longest_upper_bounds), default=0),
         ),
     )
 
