@@ -47,7 +47,8 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     yield Command(monkeypatch, capsys)
     for number, handler in kept.items():
         signal.signal(number, handler)
-    root.handlers[:], root.level = handlers, level
+    root.handlers[:] = handlers
+    root.setLevel(level)  # it also clears the loggers' caches
 
 
 def json_answers(command: Command, *words: str, lines: Sequence[Any]) -> tuple[int, list[Any]]:
