@@ -14,12 +14,12 @@ lower bounds its parts count as separate stops: the longest part bounds the long
 total. For upper bounds the whole outage may have been one stop, or one stop per round.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from msgspec import Struct, field, structs
 
-from streaming.records.downtime import NO_STOPS, Stops, pick_worst, sum_stops
+from streaming.records.downtime import NO_STOPS, Stops, sort_key, sum_stops
 from streaming.records.episodes import Downtime, PartitionDowntime
 from streaming.records.events import Holding
 
@@ -160,35 +160,32 @@ def downtime(outages: Outages | None) -> Downtime | None:
     """Return the bounds of the episode's downtime; None if no partition is known to have been down."""
     if outages is None:
         return None
-    all_stops = [(topic, partition, stops_of(outage)) for topic, partition, outage in outages.tracked()]
-    partitions = [
-        PartitionDowntime(
-            topic=topic,
-            partition=partition,
-            lower_ms=stops.total[0],
-            upper_ms=stops.total[1],
-            longest_ms=stops.longest,
-            stops=stops.count,
-        )
-        for topic, partition, stops in all_stops
-        if stops != NO_STOPS
-    ]
-    if not partitions and not outages.missed:
+    tracked = [(topic, partition, stops_of(outage)) for topic, partition, outage in outages.tracked()]
+    stopped = [(topic, partition, stops) for topic, partition, stops in tracked if stops != NO_STOPS]
+    if not stopped and not outages.missed:
         return None
     missed = Stops((0, outages.missed), (0, None), (0, None)) if outages.missed else NO_STOPS
-    total = sum_stops([missed, *(stops for _, _, stops in all_stops)])
-    unbounded = outages.missed + sum(partition.upper_ms is None for partition in partitions)
+    total = sum_stops([missed, *(stops for _, _, stops in stopped)])
+    unbounded = outages.missed + sum(stops.total[1] is None for _, _, stops in stopped)
     return Downtime(
         lower_ms=total.total[0],
         upper_ms=total.total[1],
         longest_ms=total.longest,
         total_ms=total.total,
         stops=total.count,
-        worst=pick_worst(partitions, bounded=not unbounded),
+        worst=_worst(stopped, bounded=not unbounded) if stopped else None,
         evidence=list(outages.sources),
-        partitions=outages.missed + len(partitions),
+        partitions=outages.missed + len(stopped),
         unbounded=unbounded,
-        bounded_ms=sum(partition.upper_ms or 0 for partition in partitions),
+        bounded_ms=sum(stops.total[1] or 0 for _, _, stops in stopped),
+    )
+
+
+def _worst(stopped: Sequence[tuple[str, int, Stops]], *, bounded: bool) -> PartitionDowntime:
+    topic, partition, stops = max(stopped, key=lambda item: sort_key(item[2].total, bounded=bounded))
+    lower, upper = stops.total
+    return PartitionDowntime(
+        topic=topic, partition=partition, lower_ms=lower, upper_ms=upper, longest_ms=stops.longest, stops=stops.count
     )
 
 

@@ -71,14 +71,15 @@ def total_downtime(downtimes: Iterable[Downtime | None]) -> Downtime | None:
     )
 
 
-def pick_worst(partitions: Sequence[PartitionDowntime], *, bounded: bool) -> PartitionDowntime | None:
+def pick_worst(partitions: Iterable[PartitionDowntime], *, bounded: bool) -> PartitionDowntime | None:
     """Return the partition with the longest downtime, by its upper bound if ``bounded``, else by its lower bound."""
+    return max(partitions, key=lambda partition: sort_key(partition.total_ms, bounded=bounded), default=None)
 
-    def length(partition: PartitionDowntime) -> tuple[int, int]:
-        lower, upper = partition.lower_ms, partition.upper_ms or 0
-        return (upper, lower) if bounded else (lower, upper)
 
-    return max(partitions, key=length, default=None)
+def sort_key(total: Bounds, *, bounded: bool) -> tuple[int, int]:
+    """Return the sort key of a downtime: by its upper bound if ``bounded``, else by its lower bound."""
+    lower, upper = total[0], total[1] or 0
+    return (upper, lower) if bounded else (lower, upper)
 
 
 def add_bounds(first: Bounds, second: Bounds) -> Bounds:
