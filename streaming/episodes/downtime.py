@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, field, structs
 
-from streaming.records.downtime import NO_STOPS, Stops, sort_key, sum_stops
+from streaming.records.downtime import NO_STOPS, Stops, downtime_sort_key, sum_stops
 from streaming.records.episodes import Downtime, PartitionDowntime
 from streaming.records.events import Holding
 
@@ -182,7 +182,7 @@ def downtime(outages: Outages | None) -> Downtime | None:
 
 
 def _worst(stopped: Sequence[tuple[str, int, Stops]], *, bounded: bool) -> PartitionDowntime:
-    topic, partition, stops = max(stopped, key=lambda item: sort_key(item[2].total, bounded=bounded))
+    topic, partition, stops = max(stopped, key=lambda item: downtime_sort_key(item[2].total, bounded=bounded))
     lower, upper = stops.total
     return PartitionDowntime(
         topic=topic, partition=partition, lower_ms=lower, upper_ms=upper, longest_ms=stops.longest, stops=stops.count

@@ -1,6 +1,7 @@
 """Sums and maxima of downtimes that are known as lower and upper bounds."""
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import Final
 
 from msgspec import Struct
@@ -23,20 +24,11 @@ NO_STOPS: Final = Stops((0, 0), (0, 0), (0, 0))
 
 def sum_stops(stops: Sequence[Stops]) -> Stops:
     """Return all stops together: the sums of their numbers and durations, and the longest one."""
-    longest_upper_bounds = [item.longest[1] for item in stops]
     return Stops(
-        _sum_bounds([item.count for item in stops]),
-        _sum_bounds([item.total for item in stops]),
-        (
-            max([item.longest[0] for item in stops], default=0),
-            None if None in longest_upper_bounds else max(filter(None, longest_upper_bounds), default=0),
-        ),
+        reduce(add_bounds, [item.count for item in stops], NO_STOPS.count),
+        reduce(add_bounds, [item.total for item in stops], NO_STOPS.total),
+        reduce(max_bounds, [item.longest for item in stops], NO_STOPS.longest),
     )
-
-
-def _sum_bounds(bounds: Sequence[Bounds]) -> Bounds:
-    upper_bounds = [upper for _, upper in bounds]
-    return sum(lower for lower, _ in bounds), None if None in upper_bounds else sum(filter(None, upper_bounds))
 
 
 def start_of_day(now_ms: int) -> int:
@@ -73,10 +65,10 @@ def total_downtime(downtimes: Iterable[Downtime | None]) -> Downtime | None:
 
 def pick_worst(partitions: Iterable[PartitionDowntime], *, bounded: bool) -> PartitionDowntime | None:
     """Return the partition with the longest downtime, by its upper bound if ``bounded``, else by its lower bound."""
-    return max(partitions, key=lambda partition: sort_key(partition.total_ms, bounded=bounded), default=None)
+    return max(partitions, key=lambda partition: downtime_sort_key(partition.total_ms, bounded=bounded), default=None)
 
 
-def sort_key(total: Bounds, *, bounded: bool) -> tuple[int, int]:
+def downtime_sort_key(total: Bounds, *, bounded: bool) -> tuple[int, int]:
     """Return the sort key of a downtime: by its upper bound if ``bounded``, else by its lower bound."""
     lower, upper = total[0], total[1] or 0
     return (upper, lower) if bounded else (lower, upper)
